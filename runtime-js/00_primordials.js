@@ -1,32 +1,32 @@
-// What the other files build on: the intrinsics as they were before any handler ran, and `parts`,
-// the object through which these files find each other. Both are gone from the global object
+// Foundation of the other files: the intrinsics as they were before any handler ran, and `parts`,
+// the object through which these files find each other. Both are removed from the global object
 // before a handler is loaded (see `harden` in 90_entry.js).
 //
 // Rule for every file here: call methods through primordials only. A handler may have replaced
-// `Array.prototype.push` or `Promise.prototype.then`; it must change nothing of ours.
+// `Array.prototype.push` or `Promise.prototype.then`, which must not affect our code.
 "use strict";
 
 globalThis.__tollhouse = ((primordials) => {
   const { ObjectDefineProperty, ObjectFreeze, ReflectOwnKeys, ReflectGetOwnPropertyDescriptor, ReflectHas, SymbolToStringTag } = primordials;
 
-  /** The ops of the worker, by name; filled by `boot`. */
+  /** The ops of the worker, by name. Filled by `boot`. */
   const ops = { __proto__: null };
 
-  /** Limits that are kept here and said once, in the worker; filled by `boot`. */
+  /** Limits that are enforced here and defined in the worker. Filled by `boot`. */
   const limits = { __proto__: null };
 
-  /** What may stand on the global object, by name; each file adds its own. */
+  /** The permitted global names with their values. Each file adds its own. */
   const globals = { __proto__: null };
 
-  /** What makes each member of a call's `ctx`, by the member's name. */
+  /** Factories for the members of a call's `ctx`, by member name. */
   const given = { __proto__: null };
 
-  /** Offers `value` to handlers as a global, writable as the platform's own are. */
+  /** Offers `value` to handlers as a global that is writable like those of the platform. */
   function offer(name, value) {
     globals[name] = value;
   }
 
-  /** Makes `value` and what it directly holds unchangeable. */
+  /** Freezes `value` and the objects that it directly holds. */
   function freeze(value) {
     const keys = ReflectOwnKeys(value);
     for (let i = 0; i < keys.length; i++) {
@@ -39,17 +39,20 @@ globalThis.__tollhouse = ((primordials) => {
     return ObjectFreeze(value);
   }
 
-  /** A plain data property, whatever setters `Object.prototype` has grown. */
+  /** Defines a plain data property, whatever setters `Object.prototype` has gained. */
   function define(object, name, value) {
     ObjectDefineProperty(object, name, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   }
 
-  /** Puts a member into every `ctx`: `make` is given the call that the `ctx` belongs to. */
+  /** Adds a member to every `ctx`. `make` gets the call that the `ctx` belongs to. */
   function give(name, make) {
     given[name] = make;
   }
 
-  /** Names the objects of a class, or one object, to `Object.prototype.toString`, as Web IDL has it. */
+  /**
+   * Sets the name that `Object.prototype.toString` shows for a class or an object, as Web IDL
+   * requires.
+   */
   function tag(object, name) {
     ObjectDefineProperty(object, SymbolToStringTag, { __proto__: null, value: name, writable: false, enumerable: false, configurable: true });
   }

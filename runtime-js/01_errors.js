@@ -1,11 +1,14 @@
-// Errors: the class that failed ops reject with, and safe text of whatever a handler throws.
+// Errors: the class that failed ops reject with, and safe text for anything that a handler throws.
 "use strict";
 
 ((parts) => {
   const { ArrayIsArray, Error, ErrorPrototype, JSONStringify, ObjectDefineProperty, ObjectFreeze, ObjectPrototypeIsPrototypeOf, String,
     StringPrototypeIncludes } = parts.primordials;
 
-  /** Why an op did not do what was asked; `code` is for programs, `status` that of an answer over HTTP, where one came. */
+  /**
+   * Why an op failed. `code` is for programs. `status` is the status of an HTTP answer, if there
+   * was one.
+   */
   class ToolError extends Error {
     constructor(code, message, status = undefined) {
       super(message);
@@ -18,7 +21,10 @@
   ObjectFreeze(ToolError.prototype);
   ObjectFreeze(ToolError);
 
-  /** Reads a property that may be a getter, a trap, or worse; only a string comes back. */
+  /**
+   * Reads a property that may be a getter or a proxy trap. Returns a string, empty if the value is
+   * not one.
+   */
   function textOf(object, name) {
     try {
       const value = object[name];
@@ -28,7 +34,10 @@
     }
   }
 
-  /** `{ message, stack }` of anything thrown; behind the stack stand the causes. Runs the handler's getters and traps, and survives them. */
+  /**
+   * Returns `{ message, stack }` for any thrown value. The causes follow the stack. Survives the
+   * handler's getters and traps, which it may run.
+   */
   function describe(thrown) {
     try {
       if (thrown === null || (typeof thrown !== "object" && typeof thrown !== "function")) {
@@ -41,7 +50,7 @@
     }
   }
 
-  /** Name and message of an object that was thrown, with advice where there is some. */
+  /** Returns name and message of a thrown object, with advice if there is any. */
   function headOf(thrown) {
     const message = textOf(thrown, "message");
     let name = textOf(thrown, "name");
@@ -59,10 +68,13 @@
     return name === "" ? said : said === "" ? name : `${name}: ${said}`;
   }
 
-  /** Errors that stand behind one another, and beside one another in an AggregateError, of which a text tells. */
+  /** Maximum causes and errors of an AggregateError in one text. */
   const REASONS = 8;
 
-  /** The causes of an error and the errors of an AggregateError, as lines behind its stack. `told` are those that have been. */
+  /**
+   * Returns the causes of an error and the errors of an AggregateError, as lines to follow its
+   * stack. `told` lists the errors that were already shown.
+   */
   function reasonsOf(error, told) {
     let text = "";
     const cause = heldBy(error, "cause");
@@ -82,7 +94,10 @@
     return `\n${label}: ${wholeStack(value)}${reasonsOf(value, told)}`;
   }
 
-  /** Name, message and stack, each once: V8's stacks begin with the others, those of QuickJS do not. */
+  /**
+   * Returns name, message and stack, each once. V8's stacks begin with name and message, those of
+   * QuickJS do not.
+   */
   function wholeStack(error) {
     const head = headOf(error);
     const stack = textOf(error, "stack");
@@ -91,7 +106,7 @@
     return message !== "" && !StringPrototypeIncludes(stack, message) ? `${head}\n${stack}` : stack;
   }
 
-  /** A property that may be a getter, a trap, or worse. */
+  /** Reads a property that may be a getter or a proxy trap. */
   function heldBy(object, name) {
     try {
       return object[name];
@@ -110,7 +125,7 @@
 
   parts.ToolError = ToolError;
   parts.describe = describe;
-  /** What a log shows of an error: all that there is. Of an error alone. */
+  /** Returns the full text of an error for a log. Only for errors. */
   parts.explainError = (error) => `${wholeStack(error)}${reasonsOf(error, [error])}`;
   parts.isError = isError;
 })(globalThis.__tollhouse);

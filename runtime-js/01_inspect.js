@@ -1,6 +1,8 @@
-// Values as a log shows them: JSON, with what JSON cannot say in words. And what of a result JSON leaves out.
+// Text of values for logs: JSON, with descriptions for values that JSON cannot represent. Also
+// finds the parts of a result that JSON loses.
 //
-// A line has limits, so a text ends where it is longer than any line: it is never made whole first.
+// A log line has limits, so text generation stops once it is longer than any line. The full text is
+// never built first.
 "use strict";
 
 ((parts) => {
@@ -11,17 +13,19 @@
     ObjectPrototypeIsPrototypeOf, PromisePrototype, ReflectGetOwnPropertyDescriptor, RegExpPrototype, SetPrototype, SetPrototypeForEach, String,
     StringPrototypeSlice, TypedArrayPrototypeGetSymbolToStringTag } = P;
 
-  /** Characters of a text, values in it, and how deep they stand. */
+  /** Maximum characters of a text, values in it, and nesting depth. */
   const ROOM = 64 << 10;
   const NODES = 5_000;
   const DEPTH = 32;
 
-  /** Bytes of a typed array that are shown. */
+  /** Maximum items of a typed array that are shown. */
   const ITEMS = 100;
 
   const MORE = '"\u2026"';
 
-  /** One argument as text, much as a console shows it: strings bare, the rest as JSON. */
+  /**
+   * Returns one argument as text, similar to a console: strings as they are, anything else as JSON.
+   */
   function show(value) {
     try {
       if (typeof value === "string") return value.length > ROOM ? StringPrototypeSlice(value, 0, ROOM) : value;
@@ -39,7 +43,7 @@
     }
   }
 
-  /** JSON text of any value. */
+  /** Returns any value as JSON text. */
   function jsonOf(value) {
     try {
       return write(value, fresh()) ?? "null";
@@ -50,7 +54,7 @@
 
   const fresh = () => ({ __proto__: null, room: ROOM, nodes: NODES, open: [] });
 
-  /** `value` as JSON; undefined where JSON has nothing. */
+  /** Returns `value` as JSON, or undefined if JSON has no representation. */
   function write(value, state) {
     if (typeof value === "undefined") return undefined;
     if (--state.nodes < 0 || state.room <= 0) return MORE;
@@ -118,7 +122,7 @@
     return text;
   }
 
-  /** An error: what it is called, why, where, and whatever it carries. */
+  /** Returns an error as JSON: name, message, stack and additional properties. */
   function error(value, state) {
     const about = { __proto__: null, name: value.name, message: value.message, stack: describe(value).stack };
     let text = members(about, ObjectKeys(about), state);
@@ -127,7 +131,10 @@
     return `{${text}${behind(value, "cause", state)}${behind(value, "errors", state)}}`;
   }
 
-  /** What stands behind an error, as a member: the language makes it one that is not listed. */
+  /**
+   * Returns the cause of an error as a member, because the language makes that property
+   * non-enumerable.
+   */
   function behind(value, name, state) {
     const held = ReflectGetOwnPropertyDescriptor(value, name);
     const shown = held === undefined || held.enumerable ? undefined : write(held.value, state);
@@ -136,7 +143,10 @@
 
   const isOf = (prototype, value) => ObjectPrototypeIsPrototypeOf(prototype, value);
 
-  /** What an object is that JSON does not show: its kind, with a text or a value that does. A kind without a name speaks for itself. */
+  /**
+   * Describes an object that JSON does not represent: its kind, with a text or value that shows the
+   * content. Without a kind name, the content alone is enough.
+   */
   function kindOf(value) {
     try {
       if (isOf(MapPrototype, value)) {
@@ -167,18 +177,18 @@
       }
       if (isOf(ArrayBufferPrototype, value)) return { __proto__: null, name: "ArrayBuffer", text: `${P.ArrayBufferPrototypeGetByteLength(value)} bytes` };
     } catch {
-      // It looks like one and is none.
+      // The object only looks like one of this kind.
     }
     return undefined;
   }
 
-  /** Values of a result that are looked at, and how many of those that get lost are named. */
+  /** Maximum values of a result that are checked, and maximum lost parts that are named. */
   const LOOKED_AT = 2_000;
   const NAMED = 5;
 
   /**
-   * What of a result its JSON does not say, in words; empty where it says all. Getters are not run: the result was read once,
-   * and is what was read.
+   * Describes the parts of a result that its JSON loses. Empty if there are none. Does not run
+   * getters: the result was read once, and that reading counts.
    */
   function lost(value) {
     const found = [];
@@ -186,7 +196,7 @@
     try {
       look(value, "", 0, found, state);
     } catch {
-      // A trap of the handler's; what was found by then is told.
+      // A trap of the handler threw. Report what was found before.
     }
     let text = "";
     for (let i = 0; i < found.length && i < NAMED; i++) text += `${i === 0 ? "" : "; "}${found[i]}`;
@@ -208,13 +218,13 @@
       if (what === "itself") return;
       if (what !== undefined) return tell(what);
     }
-    // The indexes of a long list are not made into names.
+    // The indexes of a long list are not converted to names.
     const names = isList ? undefined : ObjectKeys(value);
     const count = isList ? value.length : names.length;
     for (let i = 0; i < count && state.left-- > 0; i++) {
       const name = isList ? i : names[i];
       const held = dataOf(value, name);
-      // Left out on purpose: code writes `undefined` for what is not there.
+      // Deliberate: code uses `undefined` for absent values.
       if (held === undefined) continue;
       if (name === "toJSON" && typeof held === "function") return;
       if (typeof held === "string" || typeof held === "boolean") continue;
@@ -222,7 +232,10 @@
     }
   }
 
-  /** What becomes of an object that is no plain one; `itself` where it says what its JSON is, undefined where it is as good as plain. */
+  /**
+   * Describes an object that is not a plain one. Returns `itself` if it defines its own JSON,
+   * undefined if it can be treated as plain.
+   */
   function special(value) {
     if (isOf(DatePrototype, value)) {
       return P.NumberIsNaN(P.DatePrototypeGetTime(value)) ? "is an invalid Date, and becomes null" : "itself";
@@ -235,10 +248,10 @@
     return `is a ${kind.name ?? (isOf(PromisePrototype, value) ? "Promise that nobody awaits" : "RegExp")}, and becomes {}`;
   }
 
-  /** The value of an own property that is no getter. */
+  /** Returns the value of an own property that is not a getter. */
   const dataOf = (object, name) => ReflectGetOwnPropertyDescriptor(object, name)?.value;
 
-  /** Whether an object says itself what its JSON is. */
+  /** Returns whether an object defines its own JSON. */
   function saysItself(object) {
     for (let holder = object; holder !== null; holder = ObjectGetPrototypeOf(holder)) {
       const held = ReflectGetOwnPropertyDescriptor(holder, "toJSON");

@@ -1,4 +1,4 @@
-// `ctx.log` and `console`: one line each to the call's log.
+// `ctx.log` and `console`: each call adds one line to the call's log.
 "use strict";
 
 ((parts) => {
@@ -8,7 +8,10 @@
 
   const LEVELS = { __proto__: null, debug: 0, info: 1, warn: 2, error: 3 };
 
-  /** The values of a line, the first of them as a format where it is a text with specifiers and values follow it. */
+  /**
+   * Joins the values of a line. The first is a format if it is a string with specifiers and other
+   * values follow.
+   */
   function join(values) {
     let line = "";
     let next = 0;
@@ -25,7 +28,10 @@
     return line;
   }
 
-  /** As the console standard has it: `%s`, `%d`, `%i`, `%f`, `%o`, `%O`, and `%c`, which there are no styles for. */
+  /**
+   * Formats values as the Console standard says: `%s`, `%d`, `%i`, `%f`, `%o`, `%O`, and `%c`,
+   * which has no effect.
+   */
   function formatted(values) {
     const format = values[0];
     let text = "";
@@ -70,7 +76,7 @@
     return (...values) => line(level, join(values));
   }
 
-  /** What stands beside a message, as a JSON object. */
+  /** Returns the fields of a message as the text of a JSON object. */
   function fieldsText(fields) {
     if (fields === undefined) return "";
     if (isError(fields)) return parts.jsonOf({ __proto__: null, error: fields });
@@ -81,7 +87,9 @@
     return JSONStringify({ __proto__: null, value: show(fields) });
   }
 
-  /** `ctx.log.<level>(message, fields?)`. What else is given is shown behind the message. */
+  /**
+   * Implements `ctx.log.<level>(message, fields?)`. Further arguments are appended to the message.
+   */
   function logLine(call, level) {
     return (message, fields, ...others) => {
       parts.requireRunning(call);
@@ -100,13 +108,13 @@
     return ObjectFreeze(log);
   }
 
-  /** Labels of `console.count` that are kept, and as many of `console.time`. */
+  /** Maximum labels of `console.count`, and of `console.time`. */
   const LABELS = 100;
   const counts = new SafeMap();
   const timers = new SafeMap();
   const silent = () => {};
 
-  /** How long a timer of `console.time` runs, and what else is to be said of it. */
+  /** Logs the elapsed time of a `console.time` timer, with additional values. */
   function tellTime(name, values) {
     if (!timers.has(name)) return;
     const told = `${name}: ${parts.clock.now() - timers.get(name)} ms`;
@@ -117,7 +125,7 @@
     debug: consoleLine(LEVELS.debug),
     log: consoleLine(LEVELS.info),
     info: consoleLine(LEVELS.info),
-    /** The options say how, and are not shown. */
+    /** The options only affect formatting, and are ignored. */
     dir: (value, _options) => line(LEVELS.info, show(value)),
     dirxml: consoleLine(LEVELS.info),
     table: (data, _columns) => line(LEVELS.info, show(data)),

@@ -1,5 +1,6 @@
-// Time stands still while a handler computes: `Date.now()` says when the call began, and moves on
-// only when an op answers. A handler can so not measure what its own instructions take.
+// The clock stands still while a handler computes: `Date.now()` returns the start of the call, and
+// advances only when an op is answered. So a handler cannot measure the duration of its own
+// instructions.
 "use strict";
 
 ((parts) => {
@@ -13,13 +14,13 @@
   const clock = {
     __proto__: null,
     now: () => nowMs,
-    /** A call begins. */
+    /** Begins a call. */
     start: (ms) => {
       nowMs = ms;
       startMs = ms;
       entries = [];
     },
-    /** An op has answered. */
+    /** Advances the clock after an answer to an op. */
     advance: (ms) => {
       if (ms > nowMs) nowMs = ms;
     },
@@ -42,7 +43,7 @@
   hidden(DatePrototype, "constructor", FrozenDate);
   delete DatePrototype.toTemporalInstant;
 
-  // A format without a date means now.
+  // Without a date, format the current time.
   const formats = globalThis.Intl?.DateTimeFormat?.prototype;
   if (formats !== undefined) {
     const { get } = ReflectGetOwnPropertyDescriptor(formats, "format");
@@ -60,7 +61,7 @@
     });
   }
 
-  /** Marks and measures that are kept: those of one call, the newest of them. */
+  /** Maximum marks and measures that are kept, the newest of one call. */
   const ENTRIES = 1_000;
   let entries = [];
 
@@ -77,7 +78,7 @@
     return found;
   }
 
-  /** A moment of `measure`: that of the last mark of a name, or a number. */
+  /** Returns a time for `measure`: the last mark with a name, or a number. */
   function moment(given, otherwise) {
     if (given === undefined) return otherwise;
     if (typeof given === "number") return given;

@@ -1,5 +1,6 @@
-// Ops that wait: each is a number and a promise. The worker sends the request when its turn comes, and calls `deliver`
-// when the host has answered, or at once where it refused to ask.
+// Asynchronous ops: each is a number and a promise. The worker sends the request when its turn
+// comes, and calls `deliver` when the host has answered, or at once if the worker refused the
+// request.
 "use strict";
 
 ((parts) => {
@@ -7,39 +8,42 @@
   const { ArrayIsArray, JSONParse, JSONStringify, NumberMAX_SAFE_INTEGER, ObjectKeys, Promise, PromiseReject, SafeMap,
     StringPrototypeIsWellFormed, TypeError } = parts.primordials;
 
-  /** The call that runs: a `ctx` works as long as its own call is this one. */
+  /** The running call. A `ctx` works as long as its own call is this one. */
   let running = undefined;
 
-  /** Ops of ended calls that had no answer yet. */
+  /** Unanswered ops of ended calls. */
   let unanswered = [];
 
-  /** How many of them are kept: a module that leaves more behind waits in vain for the others. */
+  /** Maximum of these that are kept. Promises of further ones never settle. */
   const UNANSWERED = 100;
 
-  /** Number of an op under way -> what its answer does. */
+  /** Pending ops by number, with the handlers of their answers. */
   const waiting = new SafeMap();
 
-  /** Kinds of answer, as the worker's `pump.rs` numbers them. */
+  /** Kinds of answer, numbered as in the worker's `pump.rs`. */
   const NONE = 0;
   const JSON_TEXT = 1;
   const BYTES = 2;
   const FAILURE = 3;
 
-  /** The promise of the op that was just numbered. `convert` makes the answer what the handler sees. */
+  /**
+   * Returns the promise for the op with this number. `convert` turns the answer into the handler's
+   * value.
+   */
   function promised(number, convert) {
     return new Promise((resolve, reject) => {
       waiting.set(number, { __proto__: null, resolve, reject, convert });
     });
   }
 
-  /** Calls `fire` when the timer that was just numbered has run out. */
+  /** Calls `fire` when the timer with this number has expired. */
   function timed(number, fire) {
     waiting.set(number, { __proto__: null, resolve: fire, reject: undefined, convert: undefined });
   }
 
   /**
-   * Called by the worker, with primitives and byte arrays only. Never throws, so that no value of
-   * a handler reaches the worker's native side.
+   * Called by the worker, only with primitives and byte arrays. Never throws, so that no value of a
+   * handler reaches the worker's native side.
    */
   function deliver(number, nowMs, kind, value, code, status) {
     clock.advance(nowMs);
@@ -68,12 +72,15 @@
     );
   }
 
-  /** Throws unless `call` is the one that runs. What goes through its `ctx` is of no other call. */
+  /** Throws unless `call` is the running call, so that its `ctx` cannot act for another call. */
   function requireRunning(call) {
     if (call !== running) throw callEnded();
   }
 
-  /** Runs `start`, which sends an op of `call`, and gives its promise; what it throws rejects, as from an async function. */
+  /**
+   * Runs `start`, which sends an op of `call`, and returns its promise. An exception becomes a
+   * rejection, as in an async function.
+   */
   function request(call, start) {
     try {
       requireRunning(call);
@@ -83,7 +90,10 @@
     }
   }
 
-  /** The call `id` begins: the ops of the call before have nobody to answer. What is returned is what its `ctx` goes by. */
+  /**
+   * Begins the call `id` and drops the ops of the previous call. Returns the identity that its
+   * `ctx` uses.
+   */
   function begin(id) {
     if (waiting.size !== 0) {
       waiting.forEach((op) => {
@@ -96,8 +106,8 @@
   }
 
   /**
-   * Called by the worker where nothing else can wake the running call: what it waits for may be an op of an ended call, which
-   * rejects. Whether there was any.
+   * Called by the worker if nothing else can wake the running call. It may wait for an op of an
+   * ended call, so those are rejected. Returns whether there were any.
    */
   function rejectUnanswered() {
     const ops = unanswered;
@@ -106,18 +116,21 @@
     return ops.length !== 0;
   }
 
-  /** Nobody listens any more for the answer of this op. */
+  /** Ignores the answer of this op. */
   function forgetOp(number) {
     waiting.delete(number);
   }
 
-  /** A string argument, or a TypeError that names it. */
+  /** Returns a string argument, or throws a TypeError that names it. */
   function string(value, what) {
     if (typeof value !== "string") throw new TypeError(`${what} must be a string`);
     return value;
   }
 
-  /** A string that names something. Half of a surrogate pair is refused: on its way to the host all of them become one and the same. */
+  /**
+   * Returns a string argument that names something. Throws for a lone surrogate: on the way to the
+   * host, all lone surrogates would become the same character.
+   */
   function name(value, what) {
     if (!StringPrototypeIsWellFormed(string(value, what))) {
       throw new ToolError("invalid_argument", `${what} has half of a surrogate pair in it; toWellFormed() of a text mends it`);
@@ -125,14 +138,14 @@
     return value;
   }
 
-  /** A value as JSON text, or a TypeError that names it. */
+  /** Returns a value as JSON text, or throws a TypeError that names it. */
   function json(value, what) {
     const text = JSONStringify(value);
     if (typeof text !== "string") throw new TypeError(`${what} has no JSON form`);
     return text;
   }
 
-  /** An optional whole number of at least `least`; -1 stands for absent. */
+  /** Returns an optional whole number of at least `least`, or -1 if it is absent. */
   function whole(value, what, least) {
     if (value === undefined || value === null) return -1;
     if (typeof value !== "number" || value !== value || value < least || value > NumberMAX_SAFE_INTEGER || value % 1 !== 0) {
@@ -144,8 +157,8 @@
   const NO_OPTIONS = { __proto__: null };
 
   /**
-   * The options of `what`, of which each has to be among `known`. One that is undefined counts as not given.
-   * `instead` says of some names what to do without them.
+   * Checks the options of `what`: each must be in `known`. An undefined option counts as absent.
+   * `instead` has advice for some unknown names.
    */
   function options(given, what, known, instead = NO_OPTIONS) {
     if (given === undefined || given === null) return NO_OPTIONS;
@@ -161,7 +174,10 @@
     return given;
   }
 
-  /** Refuses options where `what` has none. Anything else is let through: `keys.map(kv.get)` gives numbers and arrays. */
+  /**
+   * Throws if options are passed to `what`, which has none. Other values pass: `keys.map(kv.get)`
+   * passes numbers and arrays.
+   */
   function noOptions(given, what) {
     if (given !== null && typeof given === "object" && !ArrayIsArray(given)) throw new TypeError(`${what} has no options`);
   }

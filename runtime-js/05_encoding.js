@@ -13,7 +13,7 @@
     AbortError: 20, QuotaExceededError: 22, TimeoutError: 23, DataCloneError: 25,
   };
 
-  /** Names of the codes, as constants of the class and of its objects. */
+  /** Names of the error codes, as constants of the class and of its objects. */
   const CONSTANTS = [
     "INDEX_SIZE_ERR", "DOMSTRING_SIZE_ERR", "HIERARCHY_REQUEST_ERR", "WRONG_DOCUMENT_ERR", "INVALID_CHARACTER_ERR", "NO_DATA_ALLOWED_ERR",
     "NO_MODIFICATION_ALLOWED_ERR", "NOT_FOUND_ERR", "NOT_SUPPORTED_ERR", "INUSE_ATTRIBUTE_ERR", "INVALID_STATE_ERR", "SYNTAX_ERR",
@@ -62,7 +62,7 @@
       let bytes = ops.op_text_encode(source);
       const room = target.length;
       if (bytes.length > room) {
-        // Cut at the edge of a character, then count the code units before it.
+        // Cut at a character boundary, then count the code units before it.
         let end = room;
         while (end > 0 && (bytes[end] & 0xc0) === 0x80) end--;
         bytes = TypedArrayPrototypeSubarray(bytes, 0, end);
@@ -75,12 +75,12 @@
 
   const EMPTY = new Uint8Array(0);
 
-  /** Every encoding of the Encoding standard, by any of its labels. The worker decodes. */
+  /** Supports every encoding of the Encoding standard, by any of its labels. The worker decodes. */
   class TextDecoder {
     #encoding;
     #fatal;
     #ignoreBOM;
-    /** The worker's number of what decodes a text in pieces, while there is one. */
+    /** Number of the worker's streaming decoder, or 0. */
     #decoder = 0;
 
     constructor(label = "utf-8", options = undefined) {

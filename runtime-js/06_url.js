@@ -1,4 +1,4 @@
-// URL and URLSearchParams, on the parser the host uses too.
+// URL and URLSearchParams, based on the parser that the host uses too.
 "use strict";
 
 ((parts) => {
@@ -6,17 +6,19 @@
   const { ArrayPrototypeSort, JSONParse, JSONStringify, ObjectKeys, String, StringPrototypeSlice, StringPrototypeStartsWith,
     StringPrototypeToWellFormed, SymbolIterator, TypeError } = parts.primordials;
 
-  /** Parts of a URL, as src/ops/url.rs numbers them. */
+  /** Parts of a URL, numbered as in src/ops/url.rs. */
   const HREF = 0, PROTOCOL = 1, USERNAME = 2, PASSWORD = 3, HOST = 4, HOSTNAME = 5, PORT = 6, PATHNAME = 7, SEARCH = 8, HASH = 9, ORIGIN = 10;
 
   let paramsOf;
 
-  /** A name or a value: half of a surrogate pair becomes U+FFFD, in what is kept and in what is looked for. */
+  /**
+   * Converts a name or value. A lone surrogate becomes U+FFFD, in stored text and in search text.
+   */
   const text = (value) => StringPrototypeToWellFormed(String(value));
 
   class URLSearchParams {
     #rows = [];
-    /** Told of every change: the URL this belongs to. */
+    /** Called on every change, by the URL that this belongs to. */
     #changed = undefined;
 
     constructor(init = "") {

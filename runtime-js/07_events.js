@@ -83,7 +83,7 @@
           event.#target = target;
           event.#running = true;
         },
-        /** Whether it was stopped before it was dispatched. */
+        /** Returns whether propagation was stopped before the dispatch. */
         stopped: (event) => event.#stopped,
         halted: (event) => event.#halted,
         end: (event) => {
@@ -193,7 +193,7 @@
     #aborted = false;
     #reason = undefined;
     #handler = null;
-    /** What to do on abort before any listener hears of it. */
+    /** Algorithms to run on abort before any listener is called. */
     #first = [];
 
     constructor() {

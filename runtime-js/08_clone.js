@@ -40,7 +40,7 @@
     if (value === null || typeof value !== "object") return value;
     const known = seen.get(value);
     if (known !== undefined) return known;
-    // Of what a proxy stands for, the engine's own clones see nothing either.
+    // The engine's own structured clone does not see through a proxy either.
     if (parts.ops.op_is_proxy(value)) refuse("a proxy");
     if (ArrayIsArray(value)) return copyArray(value, seen);
     if (ArrayBufferIsView(value)) return copyView(value, seen);
@@ -56,7 +56,10 @@
 
   const keepsNothing = () => refuse("a value of this kind");
 
-  /** What has a form of its own, by the name that `Object.prototype.toString` knows it by. */
+  /**
+   * Copy functions for objects with internal state, by the name that `Object.prototype.toString`
+   * shows.
+   */
   const KINDS = {
     __proto__: null,
     Boolean: (value) => Object(BooleanPrototypeValueOf(value)),
@@ -77,7 +80,7 @@
     AsyncGenerator: keepsNothing,
   };
 
-  /** Each throws for what is not of its kind, whatever that says of itself. */
+  /** Brand checks: each throws for an object of another kind, whatever it claims to be. */
   const PROOFS = {
     __proto__: null,
     Boolean: BooleanPrototypeValueOf,
@@ -87,7 +90,7 @@
     Symbol: P.SymbolPrototypeValueOf,
     Date: P.DatePrototypeGetTime,
     RegExp: (value) => {
-      // The getter of the prototype answers for itself.
+      // The prototype's getter does not throw for the prototype itself.
       if (value === P.RegExpPrototype) throw value;
       return P.RegExpPrototypeGetSource(value);
     },
@@ -108,7 +111,7 @@
     };
   }
 
-  /** The name of what an object is, by what it is and not by what it says. */
+  /** Returns the kind of an object by its internal state and not by its claims. */
   function kindOf(value) {
     const text = ObjectPrototypeToString(value);
     const said = StringPrototypeSlice(text, 8, -1);
@@ -134,7 +137,7 @@
     }
   }
 
-  /** Whether it is an object of the web's that has no copy. */
+  /** Returns whether it is a web platform object that cannot be cloned. */
   function isOfHere(value) {
     return (
       parts.isSearchParams(value) || parts.isURL(value) || parts.isEvent(value) || parts.isEventTarget(value) ||

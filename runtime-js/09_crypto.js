@@ -1,5 +1,6 @@
-// crypto: random values and digests. Keys and ciphers are not here. And Math.random, of the same source: the engine's own would go on
-// from what it was when it booted, which workers have in common.
+// crypto: random values and digests, without keys and ciphers. Also Math.random from the same
+// source, because the engine's own generator would continue from a seed that all forked workers
+// share.
 "use strict";
 
 ((parts) => {
@@ -11,7 +12,7 @@
     Uint32Array: 1, BigInt64Array: 1, BigUint64Array: 1 };
   const DIGESTS = { __proto__: null, "SHA-1": 1, "SHA-256": 256, "SHA-384": 384, "SHA-512": 512 };
 
-  /** As the standard has it. */
+  /** Maximum length of one request, as the standard says. */
   const RANDOM_BYTES = 65536;
 
   const subtle = {
@@ -44,7 +45,7 @@
 
   parts.tag(crypto, "Crypto");
 
-  /** Words that are drawn at once, two for each number. */
+  /** Number of random words that are drawn at once. Each number needs two. */
   const WORDS = 256;
   const words = new Uint32Array(WORDS);
   const bytes = new Uint8Array(TypedArrayPrototypeGetBuffer(words));
@@ -57,7 +58,7 @@
         left = WORDS;
       }
       left -= 2;
-      // 53 bits, as many as a number below 1 has at most.
+      // 53 bits, the precision of a number below 1.
       return ((words[left] >>> 5) * 2 ** 26 + (words[left + 1] >>> 6)) / 2 ** 53;
     },
   };

@@ -1,4 +1,4 @@
-// Headers and Response: what a handler answers when a JSON value alone does not do.
+// Headers and Response, for answers that are more than a JSON value.
 "use strict";
 
 ((parts) => {
@@ -22,7 +22,7 @@
     return text;
   }
 
-  /** Without the white space of HTTP at its ends: tab, line feed, carriage return and space, and no other. */
+  /** Removes HTTP white space from both ends: only tab, line feed, carriage return and space. */
   function trimmed(text) {
     let from = 0;
     let to = text.length;
@@ -107,7 +107,7 @@
       for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] !== unwanted) define(rows, rows.length, this.#rows[i]);
       this.#rows = rows;
     }
-    /** One row a name, joined and in order, as iteration shows them. */
+    /** Returns one row per name, joined and sorted, in iteration order. */
     #sorted() {
       const joined = new SafeMap();
       const rows = [];
@@ -125,7 +125,9 @@
       }
       return ArrayPrototypeSort(rows, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
     }
-    /** The rows of `headers` as they were given; undefined when it is no Headers. */
+    /**
+     * Returns the rows of `headers` as they were set, or undefined if it is not a Headers object.
+     */
     static rowsOf(headers) {
       return #rows in headers ? headers.#rows : undefined;
     }
@@ -136,7 +138,7 @@
   const TEXT = "text/plain;charset=UTF-8";
   const JSON_TYPE = "application/json";
 
-  /** A number as Web IDL has an `unsigned short`: a fraction is cut off. */
+  /** Converts to an `unsigned short` as Web IDL does: truncates fractions. */
   function unsignedShort(value) {
     const number = Number(value);
     if (number - number !== 0) return 0;
@@ -144,7 +146,7 @@
     return whole < 0 ? whole + 0x10000 : whole;
   }
 
-  /** A text without the byte order mark that may stand before it, as decoding its bytes leaves it. */
+  /** Removes a leading byte order mark from a text, as decoding its bytes would. */
   function withoutMark(text) {
     return StringPrototypeCharCodeAt(text, 0) === 0xfeff ? StringPrototypeSlice(text, 1) : text;
   }
@@ -153,7 +155,7 @@
     #status;
     #statusText;
     #headers;
-    /** A string, a Uint8Array of our own, or null. */
+    /** A string, our own Uint8Array, or null. */
     #body;
     #used = false;
 
@@ -178,7 +180,7 @@
         return;
       }
       const params = parts.isSearchParams?.(body) === true;
-      // Half of a surrogate pair has no bytes.
+      // A lone surrogate cannot be encoded.
       this.#body = StringPrototypeToWellFormed(String(body));
       if (!this.#headers.has("content-type")) {
         this.#headers.set("content-type", params ? "application/x-www-form-urlencoded;charset=UTF-8" : TEXT);
@@ -187,7 +189,7 @@
 
     static json(value, init = undefined) {
       const text = parts.check.json(value, "the response");
-      // Once: rows may come of an iterator.
+      // Read only once, because rows may come from an iterator.
       const headers = new Headers(init?.headers ?? undefined);
       if (!headers.has("content-type")) headers.set("content-type", JSON_TYPE);
       return new Response(text, { __proto__: null, status: init?.status, statusText: init?.statusText, headers });
@@ -258,12 +260,12 @@
       if (typeof this.#body !== "string") return parts.ops.op_text_decode(this.#body, false);
       return withoutMark(this.#body);
     }
-    /** `{ status, headers }` when `value` is a Response, else undefined. */
+    /** Returns `{ status, headers }` if `value` is a Response, else undefined. */
     static head(value) {
       return #status in value ? { __proto__: null, status: value.#status, headers: value.#headers } : undefined;
     }
 
-    /** `{ status, headers, body }` when `value` is a Response, else undefined. */
+    /** Returns `{ status, headers, body }` if `value` is a Response, else undefined. */
     static read(value) {
       if (!(#status in value)) return undefined;
       if (value.#used) throw new TypeError("the body of the answer has been read already");

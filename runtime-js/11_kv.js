@@ -10,14 +10,14 @@
   const SET_OPTIONS = ["ttlMs"];
   const LIST_OPTIONS = ["prefix", "limit", "cursor"];
 
-  /** Names by which other stores have what is `ttlMs` here. */
+  /** Option names of other stores that correspond to `ttlMs` here. */
   const TTL = "after `ttlMs` milliseconds the key is gone";
   const INSTEAD = { __proto__: null, ttl: TTL, ex: TTL, px: TTL, expireIn: TTL, expiration: TTL, expirationTtl: TTL, ttlSeconds: TTL };
 
   const lifetime = (options, what) => check.whole(check.options(options, what, SET_OPTIONS, INSTEAD).ttlMs, "ttlMs", 1);
 
   const kvOf = (call) => ({
-    /** The value of `key`, or null. */
+    /** Returns the value of `key`, or null. */
     get(key, options) {
       return request(call, () => {
         check.noOptions(options, "ctx.kv.get");
@@ -55,7 +55,7 @@
     },
   });
 
-  /** Checks and writes that happen together or not at all. */
+  /** Checks and writes that are applied together or not at all. */
   class Atomic {
     #call;
     #checks = [];
@@ -65,7 +65,7 @@
       this.#call = call;
     }
 
-    /** Wants `key` to hold `value` now; null or nothing wants it absent. */
+    /** Requires that `key` holds `value` now. null or undefined requires that it is absent. */
     check(key, value, options) {
       requireRunning(this.#call);
       check.noOptions(options, "check of ctx.kv.atomic");
@@ -85,7 +85,7 @@
       check.noOptions(options, "delete of ctx.kv.atomic");
       return this.#add({ __proto__: null, Delete: { __proto__: null, key: check.name(key, "key") } });
     }
-    /** Adds a whole number to the one at `key`; absent counts as 0. */
+    /** Adds a whole number to the value of `key`. An absent value counts as 0. */
     add(key, by, options) {
       requireRunning(this.#call);
       check.noOptions(options, "add of ctx.kv.atomic");
@@ -108,10 +108,10 @@
       return this;
     }
   }
-  // What makes one is the runtime's: a handler would name a call of its own.
+  // Only the runtime may create one: a handler could pass a call of its own.
   delete Atomic.prototype.constructor;
 
-  /** JSON text of an array of ours, untouched by any `toJSON` of a handler's. */
+  /** Returns JSON text of our own array, unaffected by any `toJSON` of a handler. */
   function list(rows) {
     define(rows, "toJSON", undefined);
     return JSONStringify(rows);

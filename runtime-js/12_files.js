@@ -7,7 +7,7 @@
     TypedArrayPrototypeGetByteLength, TypedArrayPrototypeGetByteOffset, TypedArrayPrototypeGetSymbolToStringTag,
     DataViewPrototypeGetBuffer, DataViewPrototypeGetByteLength, DataViewPrototypeGetByteOffset, Uint8Array } = parts.primordials;
 
-  /** The bytes of an ArrayBuffer or a view of one; undefined of anything else. */
+  /** Returns the bytes of an ArrayBuffer or a view, or undefined for anything else. */
   function bytesOf(value) {
     if (ArrayBufferIsView(value)) {
       if (TypedArrayPrototypeGetSymbolToStringTag(value) !== undefined) {
@@ -26,14 +26,14 @@
   const LIST_OPTIONS = ["prefix", "limit", "cursor"];
 
   const filesOf = (call) => {
-    /** Reads a file; `convert` makes its bytes what the handler sees. */
+    /** Reads a file. `convert` turns its bytes into the handler's value. */
     const read = (path, options, what, convert) =>
       request(call, () => {
         check.noOptions(options, what);
         return promised(ops.op_file_read(check.name(path, "path")), convert);
       });
     return {
-      /** The bytes of a file, or null. */
+      /** Returns the bytes of a file, or null. */
       read(path, options) {
         return read(path, options, "ctx.files.read", orNull);
       },
@@ -43,7 +43,7 @@
       readJson(path, options) {
         return read(path, options, "ctx.files.readJson", (bytes) => (bytes === undefined ? null : JSONParse(textOrNull(bytes))));
       },
-      /** `content`: a string, bytes, or a JSON value. */
+      /** Writes `content`: a string, bytes, or a JSON value. */
       write(path, content, options) {
         return request(call, () => {
           check.noOptions(options, "ctx.files.write");

@@ -14,7 +14,10 @@
     redirect: "it follows up to 3 redirects to hosts in `allowedHosts`",
   };
 
-  /** `headers` as rows of name and value: from a plain object, from rows of two, or from a Headers. */
+  /**
+   * Converts `headers` to rows of name and value. Accepts a plain object, rows of two, or a Headers
+   * object.
+   */
   function headerRows(headers) {
     const rows = [];
     if (headers === undefined || headers === null) return rows;

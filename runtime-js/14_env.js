@@ -7,7 +7,10 @@
 
   const none = ObjectFreeze({ __proto__: null });
 
-  /** `text` is JSON rows of name and value, or empty. What is granted is granted to `call`, and throws when that has ended. */
+  /**
+   * Returns the secrets for `call`. `text` contains JSON rows of name and value, or is empty.
+   * Access throws once the call has ended.
+   */
   function env(call, text) {
     if (text === "") return none;
     const rows = JSONParse(text);

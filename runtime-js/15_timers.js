@@ -1,5 +1,5 @@
-// setTimeout and its family. A timer is an op: the host keeps the time, and a handler that does
-// nothing but wait costs no processor.
+// setTimeout and related functions. A timer is an op: the host keeps the time, and a handler that
+// only waits uses no processor time.
 "use strict";
 
 ((parts) => {
@@ -8,7 +8,7 @@
 
   const LONGEST_MS = 2147483647;
 
-  /** Timers that are set: number -> the op it waits for. */
+  /** Active timers: number -> pending op. */
   const set = new SafeMap();
   let last = 0;
 

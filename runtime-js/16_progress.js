@@ -1,4 +1,4 @@
-// `ctx.progress`: what the caller may hear while the call runs.
+// `ctx.progress`: messages to the caller while the call runs.
 "use strict";
 
 ((parts) => {
@@ -6,7 +6,7 @@
   const { ObjectFreeze, TypeError } = parts.primordials;
 
   parts.give("progress", (call) =>
-    /** `fraction`: how much is done, from 0 to 1. */
+    /** `fraction`: the completed fraction, from 0 to 1. */
     ObjectFreeze((message, fraction, options) => {
       requireRunning(call);
       check.string(message, "message");

@@ -1,7 +1,8 @@
-// What handlers reach for out of habit and do not find: errors that name what there is instead.
+// Common features that handlers lack: error messages that name the alternative.
 //
-// The names stay undefined, so that code which looks before it uses (`typeof process`) finds nothing and goes on. A
-// ReferenceError that leaves the handler is given the advice on its way to the caller and the log.
+// The names stay undefined, so that feature detection (`typeof process`) finds nothing and
+// continues. A ReferenceError that leaves the handler gets the advice on its way to the caller and
+// the log.
 "use strict";
 
 ((parts) => {
@@ -33,16 +34,18 @@
     for (let i = 0; i < names.length; i++) ADVICE.set(names[i], advice);
   }
 
-  /** Longest message that is looked at: a name, and what engines say around it. */
+  /**
+   * Maximum length of a message that is examined: a name, and the text that engines put around it.
+   */
   const LONGEST = 80;
   const MISSING = new SafeRegExp(/^(?:(?:globalThis|self|ctx|context|req)\.)?'?([A-Za-z_]+)'? is not (?:defined|a function|a constructor)$/);
 
   const RECORD = new SafeRegExp(/^[\w.]*\b(headers|query|env)\.(?:get|has|entries) is not a function$/);
 
-  /** What `crypto.subtle` and a Response have elsewhere, and not here. */
+  /** Members that `crypto.subtle` and Response have elsewhere, but not here. */
   const MEMBER = new SafeRegExp(/\b(?:(subtle)\.[A-Za-z]+|[A-Za-z_]+\.(?:blob|formData)) is not a function$/);
 
-  /** The message of an error, with what there is instead of the name that was not there. */
+  /** Returns an error's message with the alternative for the missing name. */
   function advised(message) {
     if (message.length > LONGEST) return message;
     const missing = RegExpPrototypeExec(MISSING, message);
@@ -54,7 +57,7 @@
     return `${message}: it is a record, such as \`${record[1] === "env" ? 'ctx.env["NAME"]' : `req.${record[1]}["name"]`}\``;
   }
 
-  /** Under every `req`: what a web `Request` has and this is not. */
+  /** Prototype of every `req`, with the methods of a web `Request` that it lacks. */
   const habits = {};
   for (const [name, instead] of [
     ["json", "the input is read and checked already, in `req.input`"],

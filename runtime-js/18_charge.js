@@ -1,4 +1,4 @@
-// `ctx.charge`: what the call is to cost, where the handler decides that.
+// `ctx.charge`: sets the price of the call if the handler decides it.
 "use strict";
 
 ((parts) => {
@@ -6,7 +6,10 @@
   const { ObjectFreeze, String, TypeError } = parts.primordials;
 
   parts.give("charge", (call) =>
-    /** `usd`: dollars, as a number or as decimal text. The host reads it, and holds the call's id against the call that it runs. */
+    /**
+     * `usd`: dollars, as a number or a decimal string. The host parses it, and compares the call's
+     * id with the running call.
+     */
     ObjectFreeze((usd, ...others) =>
       request(call, () => {
         if (typeof usd !== "number" && typeof usd !== "string") throw new TypeError("usd must be a number or a string");

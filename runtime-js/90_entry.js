@@ -1,5 +1,5 @@
-// The driver: boots and hardens the isolate once, then runs each call and lets nothing out of it
-// but text, bytes and numbers, by way of ops.
+// The driver: boots and hardens the isolate once, then runs each call. Only text, bytes and numbers
+// leave it, through ops.
 "use strict";
 
 ((parts) => {
@@ -8,7 +8,10 @@
     ObjectSetPrototypeOf, ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, RegExpPrototypeExec, SafeRegExp,
     SafeSet, TypeError } = primordials;
 
-  /** The language's own globals that a handler keeps. Everything else on the global object goes. */
+  /**
+   * The global names of the language that a handler keeps. Everything else is removed from the
+   * global object.
+   */
   const KEPT = new SafeSet();
   for (const name of [
     "AggregateError", "Array", "ArrayBuffer", "BigInt", "BigInt64Array", "BigUint64Array", "Boolean", "DataView", "Error", "EvalError",
@@ -22,14 +25,14 @@
 
   const NO_STRINGS = "code from strings is not available";
 
-  /** Packages name it as they load, and do without. */
+  /** Packages refer to it while they load, and work without it. */
   const refusedEval = {
     eval: (_source) => {
       throw new EvalError(NO_STRINGS);
     },
   }.eval;
 
-  /** Replaces a constructor that would compile code from strings by one that refuses. */
+  /** Replaces a constructor that would compile code from strings with one that throws. */
   function denyCode(prototype, name) {
     const denied = {
       [name]: function () {
@@ -41,7 +44,7 @@
     return denied;
   }
 
-  /** Takes away what is not on the lists, and puts the globals of these files there. */
+  /** Removes globals that are not on the lists, and adds the globals of these files. */
   function harden() {
     const keys = ReflectOwnKeys(globalThis);
     for (let i = 0; i < keys.length; i++) {
@@ -66,7 +69,10 @@
     delete Error.prepareStackTrace;
   }
 
-  /** Takes the ops and limits, and hardens the isolate. `intl`: whether the engine has an `Intl` worth the name. */
+  /**
+   * Receives the ops and limits, and hardens the isolate. `intl` says whether the engine has a
+   * usable `Intl`.
+   */
   function boot(bound, decoders, intl) {
     parts.limits.decoders = decoders;
     const names = ObjectKeys(bound);
@@ -80,8 +86,8 @@
   let handler;
 
   /**
-   * The `ctx` of a call: its members work until the next call begins. Each is made when it is first asked for: most handlers use few,
-   * and every call has its own.
+   * Returns the `ctx` of a call, whose members work until the next call begins. Each member is
+   * created on first use, because most handlers use few and every call has its own.
    */
   function context(call, granted) {
     let env, log, kv, files, httpGetJson, progress, charge;
@@ -111,7 +117,7 @@
     });
   }
 
-  /** Reports what the handler gave back. */
+  /** Reports the handler's result. */
   function answer(value) {
     if (value !== null && typeof value === "object") {
       const response = parts.readResponse(value);
@@ -137,15 +143,14 @@
     parts.define(rows, "toJSON", undefined);
     const head = JSONStringify(rows);
     if (body === null) return ops.op_responded(status, head, "", false);
-    // Bytes are JSON as much as the same text is.
-    // A byte order mark before it is none of it.
+    // Bytes can be JSON just like text. A leading byte order mark is not part of it.
     const text = !json ? null : typeof body === "string" ? parts.withoutMark(body) : ops.op_text_decode_as(body, "utf-8", true, false);
     if (typeof text === "string" && isJson(text)) return ops.op_responded(status, head, text, true);
     if (typeof body === "string") return ops.op_responded(status, head, body, false);
     ops.op_responded_bytes(status, head, body);
   }
 
-  /** A media type that says JSON, with or without parameters: as `src/call/content.rs` has it. */
+  /** Matches a JSON media type, with or without parameters, as in `src/call/content.rs`. */
   const JSON_TYPE = new SafeRegExp(/^\s*(?:application\/json|text\/json|[^\s;]+\+json)\s*(?:;|$)/i);
 
   function isJson(text) {
@@ -165,13 +170,13 @@
   async function drive(call, head, body, granted) {
     try {
       const req = JSONParse(head);
-      // Of records that others fill, nothing is there but what they hold.
+      // Without a prototype, records with external names contain only those names.
       ObjectSetPrototypeOf(req.query, null);
       ObjectSetPrototypeOf(req.headers, null);
       const input = body === "" ? null : JSONParse(body);
       parts.define(req, "body", input);
       parts.define(req, "input", input);
-      // Not enumerable: an answer made of `req` does not repeat its input once more.
+      // Not enumerable, so that an answer made from `req` does not repeat its input.
       ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
       ObjectSetPrototypeOf(req, parts.habits);
       answer(await handler(req, context(call, granted)));
@@ -180,16 +185,16 @@
     }
   }
 
-  /** Starts the call `id`. Its end is told by `op_returned`, `op_responded` or `op_threw`. */
+  /** Starts the call `id`. `op_returned`, `op_responded` or `op_threw` reports its end. */
   function call(nowMs, head, body, granted, id) {
     clock.start(nowMs);
-    // No answer to an earlier call may wake up in this one.
+    // An answer to an earlier call must not wake anything in this one.
     const running = parts.beginCall(id);
     parts.forgetTimers();
     drive(running, head, body, granted);
   }
 
-  /** Waits for a module's top level, then takes its handler. */
+  /** Waits for the top level of a module, then takes its handler. */
   async function load(nowMs, evaluated, namespace) {
     clock.start(nowMs);
     try {
@@ -207,7 +212,10 @@
     }
   }
 
-  /** Text of an error that the worker caught while compiling: a line of message, then the stack. */
+  /**
+   * Returns the text of an error that the worker caught while compiling: a line with the message,
+   * then the stack.
+   */
   function explain(error) {
     const { message, stack } = describe(error);
     return `${message}\n${stack}`;

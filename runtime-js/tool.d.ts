@@ -1,5 +1,5 @@
 /**
- * What a tool's handler gets and what it may answer.
+ * The declarations for a tool's handler: its arguments, its result, and the available globals.
  *
  * ```ts
  * export default async function (req: ToolRequest<{ text: string }>, ctx: ToolContext): Promise<ToolResult> {
@@ -9,31 +9,33 @@
  * }
  * ```
  *
- * A tool is one module. It imports nothing, evaluates no strings, and reaches the world through `ctx` alone.
- * A process that has served a version keeps its module state for later calls of that version, and may end at
- * any time: what must last belongs in `ctx.kv` or `ctx.files`.
+ * A tool is one module. It cannot import anything or evaluate strings, and reaches the world only through `ctx`. A
+ * process that has served a version keeps its module state for later calls of that version, but can end at any time.
+ * Store data that must last in `ctx.kv` or `ctx.files`.
  *
- * Time stands still while a handler computes: `Date.now()` is the start of the call, and moves on with each answer
- * to something awaited from `ctx` or a timer.
+ * Time stands still while a handler computes: `Date.now()` returns the start of the call, and advances with each
+ * answer that you await from `ctx` or a timer.
  *
- * A call ends when its handler does. Writes to `ctx.kv` and `ctx.files` that nobody awaits are done before that; reads and
- * timers left behind are forgotten.
+ * A call ends when its handler does. Writes to `ctx.kv` and `ctx.files` that you do not await are completed first.
+ * Pending reads and timers are dropped.
  *
- * The web's globals that there are stand at the end of this file, and no others: no `fetch`, no `Buffer`, no `process`, no
- * `document`. Check a handler without the DOM's types:
+ * The web's globals that there are stand at the end of this file, and no others: no `fetch`, no `Buffer`,
+ * no `process`, no `document`. Type-check a handler without the DOM's types:
  *
  * ```sh
  * tsc --noEmit --strict --lib es2023 tool.d.ts handler.ts
  * ```
  *
- * Of the language, `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not there, and `Intl` only where the host runs on V8. `eval` and
- * `Function` are there, because packages name them as they load, and throw an `EvalError`: code from strings is not available.
+ * `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not available, and `Intl` only if the host runs on V8. `eval`
+ * and `Function` exist, because packages refer to them while they load, but throw an `EvalError`: code from strings
+ * is not allowed.
  */
 
 /**
- * Anything that JSON can say. Of what it cannot say, in an answer, in `ctx.kv` and in `ctx.files`: `NaN`, `Infinity` and invalid dates become null,
- * functions, symbols and undefined are left out (null in an array), `Map`, `Set`, errors and promises become `{}`, and a `BigInt` is a
- * `TypeError`. Of an answer the tool's log warns of that, but for undefined.
+ * Any JSON value. Other values are converted as `JSON.stringify` does, in results, in `ctx.kv` and in `ctx.files`:
+ * `NaN`, `Infinity` and invalid dates become null; functions, symbols and undefined are left out (null in an array);
+ * `Map`, `Set`, errors and promises become `{}`; a `BigInt` throws a `TypeError`. If a result loses values other than
+ * undefined this way, the tool's log gets a warning.
  */
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -41,44 +43,49 @@ type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => ToolResult | Promise<ToolResult>;
 
 /**
- * What a handler answers. A JSON value is a 200 with it; nothing at all is `null`. A `Response` says status and headers too: of
- * the headers `content-type`, `content-language`, `content-disposition`, `location`, `retry-after` and `link` are told, 8 KiB at most.
- * A call that throws, answers what JSON cannot say, or says `application/json` of what is not JSON, is not charged; nor is
- * one with a status other than 2xx, or one of MCP's own blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`.
+ * The result of a handler. A JSON value is sent with status 200. undefined is sent as `null`. Use a `Response` to set
+ * status and headers: the headers `content-type`, `content-language`, `content-disposition`, `location`,
+ * `retry-after` and `link` are sent, 8 KiB at most.
  *
- * Every way to call gives the same. Where the caller gets JSON, a body that is not JSON is `{ mediaType, text }` if it is `text/*` in
- * UTF-8, else `{ mediaType, base64 }`; over MCP it is a block of its kind.
+ * A call is not charged if the handler throws, returns a value without a JSON form, or sends `application/json` with
+ * a body that is not JSON. It is not charged either if the status is not 2xx, or the result consists of MCP content
+ * blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`.
+ *
+ * Every way to call returns the same result. If the caller gets JSON, a body that is not JSON becomes
+ * `{ mediaType, text }` for `text/*` in UTF-8, else `{ mediaType, base64 }`. Over MCP it becomes a content block of its kind.
  */
 type ToolResult = unknown | Response;
 
-/** The call. */
+/** The request of a call. */
 interface ToolRequest<Input = any> {
   /** `POST` or `GET`. */
   readonly method: string;
-  /** The whole URL, as the caller asked for it; over MCP that of the tool. */
+  /** The complete URL that the caller requested. Over MCP, the URL of the tool. */
   readonly url: string;
   readonly path: string;
   /**
-   * The query's parameters; of a name that repeats the last, as `Object.fromEntries(url.searchParams)` has it. The
-   * input of a GET is made of the query by `inputSchema`, and has lists. Without a prototype: a name that was not sent is undefined.
+   * The query parameters. If a name repeats, the last value counts, as in `Object.fromEntries(url.searchParams)`. The
+   * input of a GET is built from the query by `inputSchema`, including lists. Has no prototype: a name that was not
+   * sent is undefined.
    */
   readonly query: Record<string, string>;
   /**
-   * Of the request's headers those in an allow-list, names in lower case: `accept`, `accept-language`, `content-type`,
-   * `user-agent`, `traceparent`, `tracestate`. Never credentials, never payment. Without a prototype, as `query`.
+   * The request headers in an allow-list, with lowercase names: `accept`, `accept-language`, `content-type`,
+   * `user-agent`, `traceparent`, `tracestate`. Never contains credentials or payments. Has no prototype, like
+   * `query`.
    */
   readonly headers: Record<string, string>;
-  /** The input, already checked against the tool's `inputSchema`. */
+  /** The input, already validated against the tool's `inputSchema`. */
   readonly body: Input;
   /** The same value as `body`. */
   readonly input: Input;
   /**
-   * The JSON text of the input, as the caller sent it, over MCP too: with the digits of numbers that a double does not hold. Of a
-   * GET it is what the host made of the query.
+   * The JSON text of the input as the caller sent it, also over MCP. It keeps the digits of numbers that exceed the
+   * precision of a double. For a GET, the JSON that the host built from the query.
    */
   readonly inputText: string;
   readonly caller: ToolCaller;
-  /** @deprecated As a web `Request` has it, and this has not: no call compiles, and each throws. Use `input`. */
+  /** @deprecated Exists on a web `Request`, but not here: a call does not compile, and throws. Use `input`. */
   json(use: "input"): never;
   /** @deprecated Throws. Use `input`. */
   text(use: "input"): never;
@@ -93,32 +100,34 @@ interface ToolRequest<Input = any> {
 }
 
 interface ToolCaller {
-  /** Address that pays, shortened; absent for a free call or one paid by credit. */
+  /** The paying address, shortened. Absent for a free call or one paid by credit. */
   readonly payer?: string;
-  /** Whether nothing is charged for this call. */
+  /** Whether this call is free of charge. */
   readonly free: boolean;
-  /** The receipt this call gets if it succeeds. */
+  /** The id of the receipt that this call gets if it succeeds. */
   readonly receiptId: string;
   /**
-   * What the call is paid with: the key by which to do once what must happen once. A host that ended between a run and its
-   * settlement, where nothing was charged, runs the handler again when the same payment is shown again, and so it does after a run
-   * that failed. The payment has the same name then, after a restart too; a run that failed may be followed by one with another
-   * input. What the run before did outside, or wrote to `ctx.kv` and `ctx.files`, stays done.
+   * The id of the payment. Use it as an idempotency key for side effects.
    *
-   * Of a call on credit it is the same for the same `Idempotency-Key`; without one each call has its own, and no crash repeats
-   * it. Absent where nobody pays: for a free call and the owner's, which no crash repeats either.
+   * If the host crashes after a run and before the settlement, nothing is charged, and a retry with the same payment
+   * runs the handler again. A retry after a failed run does so too, possibly with another input. `paymentId` is the
+   * same in both runs, even after a restart. Effects of the earlier run, outside or in `ctx.kv` and `ctx.files`,
+   * remain.
+   *
+   * For a call on credit it is the same for the same `Idempotency-Key`. Without that header each call has its own,
+   * and no crash repeats it. Absent for free calls and the owner's calls, which no crash repeats either.
    */
   readonly paymentId?: string;
 }
 
 /**
- * What a handler may reach. Each part works once its capability is granted, and else rejects with `not_granted`.
+ * The functions that a handler can use. A member that needs a capability rejects with `not_granted` until that is granted.
  *
- * It belongs to its call. When that has ended each member rejects or throws with `call_ended`, also while another call runs: a charge, a
- * log line or a progress message is never another call's. So await what a call begins, and where calls share a promise let each
- * use its own `ctx`.
+ * A `ctx` belongs to its call. After the end of the call each member rejects or throws with `call_ended`, even while
+ * another call runs, so that a charge, a log line or a progress message never counts for another call. So await what
+ * a call begins. If calls share a promise, let each use its own `ctx`.
  *
- * An option that a function does not have is a `TypeError` that names those it has. Nothing is sent then.
+ * An unknown option throws a `TypeError` that lists the known ones, and nothing is sent.
  */
 interface ToolContext {
   /** Capability `kv`. */
@@ -126,76 +135,81 @@ interface ToolContext {
   /** Capability `files`. */
   readonly files: ToolFiles;
   /**
-   * The endpoint's secrets by name, as they are when the call starts. Frozen; one that is not set, or is for `auth` only, is
-   * undefined. The host hides their values, where they have 8 bytes or more, in results, errors and logs: as they are and in
-   * base64, hex, percent-encoding and JSON escapes. It does not find what a handler encodes in a way of its own, cuts to
-   * pieces, or stores in `ctx.kv` or `ctx.files`. A secret that the handler need not read is better set with
-   * `visibility: "auth"` and sent with `httpGetJson(url, { auth })`.
+   * The endpoint's secrets by name, as of the start of the call. Frozen. A secret that is not set, or is only for
+   * `auth`, is undefined.
+   *
+   * The host hides values of 8 bytes or more in results, errors and logs: verbatim and in base64, hex,
+   * percent-encoding and JSON escapes. It does not find values that a handler encodes differently, splits, or stores
+   * in `ctx.kv` or `ctx.files`. If the handler need not read a secret, set it with `visibility: "auth"` and send it
+   * with `httpGetJson(url, { auth })`.
    */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Capability `logs`. `console` writes the same lines. */
   readonly log: ToolLog;
-  /** Capability `httpGetJson`. Asks one of the endpoint's allowed hosts for JSON. */
+  /** Capability `httpGetJson`. Requests JSON from one of the endpoint's allowed hosts. */
   readonly httpGetJson: <T = any>(url: string | URL, options?: HttpGetJsonOptions) => Promise<HttpGetJsonResult<T>>;
   /**
-   * Tells the caller how far the call is: a `progress` event for who streams, a progress notification or a task's status over
-   * MCP, nothing for others. It needs no capability, and goes out when the handler next waits for `ctx` or a timer.
+   * Reports progress to the caller: as a `progress` event of a stream, or over MCP as a progress notification or a
+   * task's status. Other callers get nothing. It needs no capability, and is sent when the handler next waits for
+   * `ctx` or a timer.
    *
-   * `fraction` is how much is done, from 0 to 1. A message is cut at 512 bytes, and those beyond 20 in a second or 256 in a call are
-   * dropped, unless the endpoint's limits say otherwise. Secrets are hidden in it as in logs. Throws a `TypeError` for
-   * what is no string and no such number.
+   * `fraction` is the completed fraction, from 0 to 1. A message is cut at 512 bytes.
+   * Messages beyond 20 in a second or 256 in a call are dropped, unless the endpoint's limits differ. Secrets are
+   * hidden as in logs. Throws a `TypeError` if an argument is invalid.
    */
   readonly progress: (message: string, fraction?: number) => void;
   /**
-   * Says what this call costs, where the endpoint has a `maxPriceUsd`: dollars with at most 6 decimals, as a number or as decimal text.
-   * At most `maxPriceUsd`, which the payer has authorised; the last amount counts. It needs no capability, and is there for the
-   * owner's free calls too, where nothing is taken.
+   * Sets the price of this call, if the endpoint has a `maxPriceUsd`: dollars with at most 6 decimals, as a number or
+   * a decimal string. At most `maxPriceUsd`, which the payer has authorized. The last amount counts. It needs no
+   * capability, and also works in the owner's free calls, where nothing is charged.
    *
-   * A call that does not say costs `priceUsd`, which may be nothing. One that costs nothing settles nothing. Only a call that
-   * succeeds is charged. Rejects with `invalid_argument` for what is no amount, is more than the most, or on an endpoint whose
-   * price is fixed; what was said before stays then.
+   * Without it a call costs `priceUsd`, which can be 0. A call that costs nothing settles nothing. Only a call that
+   * succeeds is charged. Rejects with `invalid_argument` if the amount is invalid, exceeds the maximum, or the
+   * endpoint has a fixed price. The previous amount remains then.
    */
   readonly charge: (usd: number | string) => Promise<void>;
 }
 
 /** Keys and JSON values of this endpoint. A key is at most 512 bytes, a value at most 64 KiB as JSON unless limits say otherwise. */
 interface ToolKv {
-  /** The value, or null when there is none. */
+  /** Returns the value, or null if there is none. */
   get<T = any>(key: string): Promise<T | null>;
-  /** `ttlMs`: after so many milliseconds the key is gone. It has no other option. */
+  /** Sets a value. `ttlMs`: the key expires after this many milliseconds. There are no other options. */
   set(key: string, value: unknown, options?: { ttlMs?: number }): Promise<void>;
-  /** Whether the key was there or not. */
+  /** Deletes a key, whether it exists or not. */
   delete(key: string): Promise<void>;
-  /** Keys in byte order. `limit` is 100 unless given, at most 1000; `cursor` of one page begins the next. */
+  /**
+   * Lists keys in byte order. `limit` is 100 unless given, at most 1000; pass the `cursor` of a page to get the next.
+   */
   list<T = any>(options?: { prefix?: string; limit?: number; cursor?: string | null }): Promise<{
     entries: { key: string; value: T }[];
     cursor: string | null;
   }>;
-  /** Writes that happen together, or not at all. */
+  /** Starts a transaction: its writes are applied together or not at all. */
   atomic(): ToolAtomic;
 }
 
-/** Built up, then `commit()`ted once. */
+/** A transaction. Add checks and writes, then call `commit()` once. */
 interface ToolAtomic {
-  /** Wants `key` to hold exactly this value at commit; null or nothing wants it absent. */
+  /** Requires that `key` holds exactly this value at commit. null or undefined requires that it is absent. */
   check(key: string, value?: unknown): this;
   set(key: string, value: unknown, options?: { ttlMs?: number }): this;
   delete(key: string): this;
-  /** Adds a whole number to the one at `key`, absent counting as 0. Never loses an update. */
+  /** Adds a whole number to the value of `key`. An absent value counts as 0. Never loses an update. */
   add(key: string, by: number): this;
   /** The same as `add`. */
   sum(key: string, by: number): this;
-  /** `ok` is false, and nothing is written, when a check did not hold. */
+  /** Applies the writes. `ok` is false, and nothing is written, if a check failed. */
   commit(): Promise<{ ok: boolean }>;
 }
 
 /** Files of this endpoint, by path. */
 interface ToolFiles {
-  /** The bytes, or null when there is no such file. */
+  /** Returns the bytes, or null if there is no such file. */
   read(path: string): Promise<Uint8Array | null>;
   readText(path: string): Promise<string | null>;
   readJson<T = any>(path: string): Promise<T | null>;
-  /** A string as UTF-8, bytes as they are, anything else as JSON. */
+  /** Writes a string as UTF-8, bytes as they are, and anything else as JSON. */
   write(path: string, content: string | ArrayBuffer | ArrayBufferView | Json): Promise<void>;
   delete(path: string): Promise<void>;
   list(options?: { prefix?: string; limit?: number; cursor?: string | null }): Promise<{
@@ -205,8 +219,9 @@ interface ToolFiles {
 }
 
 /**
- * Lines of this call's log, which the tool's owner alone can read. Calling it is `info`. Errors are shown with their stack and causes, wherever
- * they stand. Where a line is too long for its fields, they are cut: `{ "cut": "…" }`.
+ * The log of this call, which only the tool's owner can read. Calling it directly logs at level `info`. Errors are
+ * shown with their stack and causes, wherever they occur in a value. If a line is too long, its fields are cut: `{
+ * "cut": "…" }`.
  */
 interface ToolLog {
   (message: unknown, fields?: object): void;
@@ -218,32 +233,36 @@ interface ToolLog {
 
 interface HttpGetJsonOptions {
   headers?: ToolHeadersInit;
-  /** At most the limit of the endpoint, 5,000 unless raised. */
+  /** Milliseconds, at most the limit of the endpoint: 5,000 unless raised. */
   timeoutMs?: number;
-  /** Sends the secret named `env` in the header `header` to the URL's own host, never to one it redirects to. The handler need not hold it. */
+  /**
+   * Sends the secret `env` in the header `header` to the URL's own host, never to a redirect target. The handler does
+   * not see it.
+   */
   auth?: { header: string; env: string };
 }
 
 /**
- * The answer, whatever its status. It is read as JSON where it says `application/json` or `…+json`, and where it says `text/*`, bytes, JavaScript
- * or nothing and is JSON; in gzip and deflate too. What is no JSON rejects with `not_json`, and the error has the answer's `status`.
+ * An answer with any status. It is parsed as JSON if its type is `application/json` or `…+json`. It is also parsed if
+ * its type is `text/*`, bytes, JavaScript or missing and the body is JSON. gzip and deflate are decoded. Otherwise
+ * the call rejects with `not_json`, and the error has the answer's `status`.
  */
 
 interface HttpGetJsonResult<T = any> {
   status: number;
-  /** Names in lower case. */
+  /** Names in lowercase. */
   headers: Record<string, string>;
   json: T;
 }
 
 /**
- * What an op rejects with. `code` is for programs: `not_granted`, `quota_exceeded`, `invalid_argument`, `forbidden_address`,
- * `timeout`, `not_json`, `call_ended`, ...
+ * The error that an operation rejects with. `code` is for programs: `not_granted`, `quota_exceeded`,
+ * `invalid_argument`, `forbidden_address`, `timeout`, `not_json`, `call_ended`, ...
  */
 interface ToolError extends Error {
   readonly name: "ToolError";
   readonly code: string;
-  /** Of an answer of `httpGetJson` that is no JSON: its status, such as 404. */
+  /** If an answer of `httpGetJson` is not JSON: its status, for example 404. */
   readonly status?: number;
 }
 
@@ -252,7 +271,7 @@ interface ToolError extends Error {
 /** Bytes, as an `ArrayBuffer` or a view of one. */
 type ToolBytes = ArrayBuffer | ArrayBufferView;
 
-/** What a handler answers when a JSON value alone does not do. */
+/** An answer with status, headers and any body. Return it if a JSON value alone is not enough. */
 interface Response {
   readonly status: number;
   readonly statusText: string;
@@ -269,7 +288,7 @@ interface Response {
   clone(): Response;
 }
 interface ToolResponseInit {
-  /** From 200 to 599; 401, 402 and 407 are the host's own. A fraction is cut off. Default: 200. */
+  /** From 200 to 599, except 401, 402 and 407, which only the host sends. Fractions are truncated. Default: 200. */
   status?: number;
   statusText?: string;
   headers?: ToolHeadersInit;
@@ -278,9 +297,9 @@ declare var Response: {
   readonly prototype: Response;
   new (body?: string | ToolBytes | URLSearchParams | null, init?: ToolResponseInit): Response;
   json(value: unknown, init?: ToolResponseInit): Response;
-  /** A whole URL. `status` is 302 unless given. */
+  /** `url` must be absolute. Default of `status`: 302. */
   redirect(url: string | URL, status?: number): Response;
-  /** Throws: a tool answers with a status. */
+  /** Throws, because an answer needs a status. */
   error(): never;
 };
 
@@ -364,16 +383,16 @@ interface TextDecoder {
   readonly fatal: boolean;
   readonly ignoreBOM: boolean;
   /**
-   * With `stream`, more of the text is to come, in this call: what a call leaves unfinished is forgotten at its end.
-   * At most 256 texts are decoded in pieces at once. With `fatal`, throws a `TypeError` for what is not in the encoding.
+   * With `stream`, more of the text follows in this call. Unfinished text is dropped at the end of the call.
+   * At most 256 texts are decoded in pieces at once. With `fatal`, throws a `TypeError` for invalid bytes.
    */
   decode(input?: ToolBytes, options?: { stream?: boolean }): string;
 }
 declare var TextDecoder: {
   readonly prototype: TextDecoder;
   /**
-   * `label`: any label of the [Encoding standard](https://encoding.spec.whatwg.org/#names-and-labels) but those of
-   * `replacement`; a `RangeError` for others. UTF-8 unless given.
+   * `label`: any label of the [Encoding standard](https://encoding.spec.whatwg.org/#names-and-labels) except those of
+   * `replacement`. Throws a `RangeError` for others. Default: UTF-8.
    */
   new (label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoder;
 };
@@ -381,10 +400,14 @@ declare var TextDecoder: {
 declare function atob(data: string): string;
 declare function btoa(data: string): string;
 
-/** Plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, buffers and their views, with cycles. */
+/**
+ * Clones plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, buffers and their views, with cycles.
+ */
 declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;
 
-/** Random values and digests. Keys and ciphers are not here: bundle a package, for example `@noble/hashes` for HMAC. */
+/**
+ * Random values and digests. There are no keys or ciphers: bundle a package, for example `@noble/hashes` for HMAC.
+ */
 interface Crypto {
   getRandomValues<
     T extends
@@ -491,7 +514,7 @@ declare var AbortController: {
   new (): AbortController;
 };
 
-/** What `atob`, `structuredClone`, aborts and others throw. */
+/** The error of `atob`, `structuredClone`, aborts and others. */
 interface DOMException extends Error {
   readonly name: string;
   readonly message: string;
@@ -552,7 +575,7 @@ declare var DOMException: {
   readonly DATA_CLONE_ERR: number;
 };
 
-/** Timers of a call end with it; a callback that throws is a line of the log. */
+/** Timers end with their call. If a callback throws, the log gets a line. */
 declare function setTimeout<A extends any[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
 declare function setInterval<A extends any[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
 declare function clearTimeout(timer?: number): void;
@@ -560,8 +583,8 @@ declare function clearInterval(timer?: number): void;
 declare function queueMicrotask(callback: () => void): void;
 
 /**
- * Writes the lines that `ctx.log` writes, with capability `logs`, for the call that runs. A first text may have `%s`, `%d`, `%i`, `%f`, `%o`,
- * `%O`, `%c` and `%%`.
+ * Writes to the same log as `ctx.log`, with capability `logs`, for the running call. If the first value is a string
+ * it can contain `%s`, `%d`, `%i`, `%f`, `%o`, `%O`, `%c` and `%%`.
  */
 interface Console {
   debug(...values: any[]): void;
@@ -570,7 +593,7 @@ interface Console {
   warn(...values: any[]): void;
   error(...values: any[]): void;
   trace(...values: any[]): void;
-  /** The options are not shown. */
+  /** The options are ignored. */
   dir(value?: any, options?: any): void;
   dirxml(...values: any[]): void;
   table(data?: any, columns?: any): void;
@@ -584,19 +607,19 @@ interface Console {
   time(label?: string): void;
   timeLog(label?: string, ...values: any[]): void;
   timeEnd(label?: string): void;
-  /** Does nothing, as the next two. */
+  /** Does nothing, like the next two. */
   timeStamp(label?: string): void;
   profile(label?: string): void;
   profileEnd(label?: string): void;
 }
 declare var console: Console;
 
-/** The same clock as `Date`: it stands still while a handler computes. */
+/** Uses the same clock as `Date`, which stands still while a handler computes. */
 interface Performance {
   /** Milliseconds since the call began. */
   now(): number;
   readonly timeOrigin: number;
-  /** Marks and measures are of the call, and the newest 1,000 are kept. */
+  /** Marks and measures belong to the call. Only the newest 1,000 are kept. */
   mark(name: string, options?: { detail?: any; startTime?: number }): ToolPerformanceEntry;
   measure(
     name: string,

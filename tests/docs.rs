@@ -1,4 +1,5 @@
-//! The documents hold what the code holds, and name no file that is not there. `cargo xtask docs` writes their tables.
+//! Checks that the documents match the code, and that every file they name exists.
+//! `cargo xtask docs` writes their tables.
 
 #[path = "docs/dashboard.rs"]
 mod dashboard;
@@ -23,10 +24,10 @@ use tollhouse::{
 };
 use tollhouse_protocol::limits::{self, TABLE};
 
-/// Set to `write`, the tables are written in place of being compared.
+/// If this variable is `write`, the tables are written instead of compared.
 const MODE: &str = "TOLLHOUSE_DOCS";
 
-/// A table by its name between the marks of a document, and what makes it.
+/// The name of a table, which its marks in a document have, and the function that generates it.
 type Table = (&'static str, fn() -> String);
 
 const TABLES: &[Table] = &[
@@ -55,7 +56,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every document for people.
+/// Returns all documents for people.
 fn documents() -> Vec<PathBuf> {
     let beside = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "sandbox/README.md"].map(|name| root().join(name));
     let mut found: Vec<_> = fs::read_dir(root().join("docs")).expect("the folder is there").flatten().map(|entry| entry.path()).collect();
@@ -65,7 +66,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// What `--help` says, with the default in a column of its own.
+/// Returns the table of the settings: the text of `--help`, with the default in its own column.
 fn settings() -> String {
     let command = Flags::augment_args(clap::Command::new("serve"));
     let rows = command.get_arguments().filter_map(|flag| {
@@ -81,7 +82,7 @@ fn settings() -> String {
     format!("| variable | flag | default | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
-/// What a host can be paid in.
+/// Returns the table of the networks and currencies in which a host can be paid.
 fn networks() -> String {
     let rows = Asset::all().iter().map(|asset| {
         let v1 = if asset.network.in_v1 { "yes" } else { "no" };
@@ -100,7 +101,8 @@ fn limits() -> String {
     format!("| limit | default | ceiling | unit | bounds |\n|---|---:|---:|---|---|\n{}", TABLE.iter().map(row).collect::<String>())
 }
 
-/// A number as people read it: thousands apart, bytes in the largest unit that fits evenly.
+/// Formats a number for people: with thousands separators, and bytes in the largest unit that
+/// divides them.
 fn shown(value: u64, unit: &str) -> String {
     let (value, suffix) = match unit {
         "bytes" if value.is_multiple_of(1 << 20) => (value >> 20, " MiB"),
@@ -123,7 +125,7 @@ fn errors() -> String {
     format!("| status | code | fault | charged | what, and what to do |\n|---:|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
-/// The routes of management, by path.
+/// Returns the table of the management routes, by path.
 fn routes() -> String {
     let mut rows = http::managed_rows();
     rows.sort_by_key(|row| row.path);
@@ -134,13 +136,13 @@ fn routes() -> String {
     format!("| route | for | query | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
-/// The commands, as the binary itself tells them.
+/// Returns the table of the commands, which the binary prints.
 fn commands() -> String {
     let told = Command::new(env!("CARGO_BIN_EXE_tollhouse")).args(["man", "--table"]).output().expect("the binary runs");
     String::from_utf8(told.stdout).expect("it is text")
 }
 
-/// What is measured.
+/// Returns the table of the metrics.
 fn metrics() -> String {
     let row = |Metric { name, kind, labels, what }: &&Metric| {
         let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
@@ -153,7 +155,8 @@ fn contract() -> String {
     read(&root().join("runtime-js/tool.d.ts"))
 }
 
-/// The members of `ctx`, each in the first words that the contract has of it and of its type.
+/// Returns the table of the members of `ctx`, each with the first sentence of its comment and its
+/// type in the contract.
 fn ctx() -> String {
     let contract = contract();
     let (_, members) = contract.split_once("\ninterface ToolContext {\n").expect("the contract has ToolContext");
@@ -171,7 +174,7 @@ fn ctx() -> String {
     format!("| member | what |\n|---|---|\n{}", rows.collect::<String>())
 }
 
-/// The comment that these lines end with, without its stars.
+/// Returns the comment at the end of these lines, without its stars.
 fn comment(lines: &[&str]) -> String {
     let Some(last) = lines.last().filter(|line| line.trim_end().ends_with("*/")) else { return String::new() };
     let begin = lines.iter().rposition(|line| line.trim_start().starts_with("/**")).unwrap_or(lines.len());
@@ -191,7 +194,7 @@ fn sentences(text: &str) -> Vec<String> {
     sentences.filter(|sentence| !sentence.is_empty()).collect()
 }
 
-/// The names that the contract declares, on lines of the usual length.
+/// Returns the names that the contract declares, in lines of normal length.
 fn globals() -> String {
     let contract = contract();
     let declared = contract.lines().filter_map(|line| line.strip_prefix("declare ")?.split_once(' '));
@@ -223,7 +226,7 @@ fn every_capability_opens_a_member_of_ctx_that_says_so() {
     }
 }
 
-/// A document with its tables as they ought to be.
+/// Returns a document with its tables up to date.
 fn filled(text: &str) -> String {
     TABLES.iter().fold(text.to_owned(), |text, (name, table)| {
         let mark = mark(name);
@@ -257,13 +260,14 @@ fn every_table_stands_in_one_document() {
     }
 }
 
-/// A line of a table's head, by the line of dashes below it.
+/// Returns the header lines of tables. A header is followed by a line of dashes.
 fn heads(text: &str) -> impl Iterator<Item = &str> {
     let ruled = |line: &str| line.starts_with("|-") && line.chars().all(|c| "|-: ".contains(c));
     text.lines().zip(text.lines().skip(1)).filter(move |(_, below)| ruled(below)).map(|(head, _)| head)
 }
 
-/// Documents are pages of the dashboard as well, and a column without a name is read out as nothing.
+/// Documents are also pages of the dashboard, where screen readers cannot announce a column without
+/// a name.
 #[test]
 fn every_column_of_a_table_has_a_name() {
     for path in documents() {
@@ -274,7 +278,7 @@ fn every_column_of_a_table_has_a_name() {
     }
 }
 
-/// The text outside its blocks of code.
+/// Returns the text without its code blocks.
 fn prose(text: &str) -> String {
     let mut fenced = false;
     let lines = text.lines().filter(|line| {
@@ -285,7 +289,8 @@ fn prose(text: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// What prose puts in backticks, if it begins with a folder or is a file of the repository's root: `src/a/{b,c}.rs` is `src/a/`.
+/// Returns the paths in backticks in prose: those that start with a folder or a file of the
+/// repository's root. `src/a/{b,c}.rs` gives `src/a/`.
 fn named(text: &str) -> Vec<String> {
     let top: BTreeSet<_> =
         fs::read_dir(root()).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -301,7 +306,7 @@ fn named(text: &str) -> Vec<String> {
     paths.map(whole).collect()
 }
 
-/// Where the links go that stay in the repository: file and heading.
+/// Returns the links within the repository, as file and heading.
 fn links(text: &str) -> Vec<(String, String)> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     let inward = targets.map(|(target, _)| target).filter(|target| !target.contains("://"));
@@ -311,7 +316,7 @@ fn links(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A heading as links name it.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect::<String>();
     kept.replace(' ', "-")

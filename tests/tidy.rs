@@ -1,5 +1,5 @@
-//! Rules of the tree that no compiler keeps, held by reading the sources: which file may use which word, how long files are, which
-//! tests the sandbox names.
+//! Rules for the source tree that no compiler checks. They are checked by reading the sources:
+//! which file may use which word, how long files are, which tests the sandbox's document names.
 
 #[path = "tidy/arrows.rs"]
 mod arrows;
@@ -23,7 +23,8 @@ use std::{
 
 use tollhouse::front::Code;
 
-/// A word that only some files may use: the word, the files (by the start of their path), and why.
+/// A word that only some files may use: the word, the files (by the start of their path), and the
+/// reason.
 const HOMES: &[(&str, &[&str], &str)] = &[
     (
         "axum::",
@@ -43,7 +44,8 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("rmcp::", &["src/mcp"], "MCP is one front's business"),
     ("use rmcp", &["src/mcp"], "MCP is one front's business"),
     ("SystemTime::now", &["src/base/clock.rs"], "time is read in `clock`"),
-    // Of the command line: credentials, which are no flags, and what every program of a terminal heeds.
+    // For the command line: credentials, which are not flags, and the variables that every terminal
+    // program respects.
     ("env::var", &["src/config", "src/cli/base/environment.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
     ("into_data_stream", &["src/front/body.rs", "src/mcp/beside.rs"], "bodies of requests are read in `front::body`, within their limits"),
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
@@ -59,7 +61,8 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("reqwest::get", &[], "outgoing requests go through the guard or the facilitator"),
 ];
 
-/// The fronts: what speaks to callers. None names another one, nor the crate that puts them together.
+/// The front ends, which talk to callers. None names another one, nor the crate that assembles
+/// them.
 const FRONTS: &[&str] = &["http", "mcp", "web"];
 
 fn root() -> PathBuf {
@@ -83,13 +86,13 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     found.iter().map(|path| (relative(path), fs::read_to_string(path).expect("a source is text"))).collect()
 }
 
-/// A file's lines of code: no comments, nothing behind its test module's head.
+/// Returns the lines of code of a file, without comments and without its test module.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().take_while(|line| *line != "mod tests {");
     lines.enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(index, line)| (index + 1, line))
 }
 
-/// A line's words, and each other character by itself.
+/// Splits a line into words and single other characters.
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
     let mut rest = line.trim_start();
@@ -116,7 +119,8 @@ fn words_stay_in_their_homes() {
     assert!(astray.is_empty(), "{}", astray.join("\n"));
 }
 
-/// What of the store deals in the bytes of keys: for the store itself, and for tests.
+/// Names in the store that deal with the bytes of keys. They are for the store itself and for
+/// tests.
 const BYTES_OF_KEYS: &[&str] = &["Add", "Check", "Key", "KeyRange", "Pairs", "Part", "StartOf", "Write"];
 
 #[test]
@@ -141,14 +145,15 @@ fn only_the_store_sees_the_bytes_of_a_key() {
     assert!(astray.is_empty(), "{}", astray.join("\n"));
 }
 
-/// The schema names the type of each table's values; the module whose rows they are says so to the compiler, once.
+/// The schema names the value type of each table. The module that owns the rows declares the table
+/// with this type, once.
 #[test]
 fn every_table_holds_what_the_schema_says() {
     let schema = fs::read_to_string(root().join("src/store/schema.rs")).expect("a source is text");
     let rows: Vec<_> = schema.lines().filter_map(|line| line.split_once(" => \"")).collect();
     let mut held: Vec<(String, String)> = Vec::new();
     for (file, text) in sources("src") {
-        // Of what lies in it the store has one table for itself.
+        // The store itself has one table of its own.
         if file.starts_with("src/store") && !file.ends_with("store/round.rs") {
             continue;
         }
@@ -201,7 +206,7 @@ fn every_code_is_answered_somewhere_and_told_by_a_test() {
             let mut places = text.match_indices(&variant);
             places.any(|(at, _)| !text[at + variant.len()..].starts_with(char::is_alphanumeric))
         };
-        // What lists codes, as rows of operations do, answers none.
+        // A list of codes, as in rows of operations, does not count as a use.
         let lists = |line: &str| line.contains("[Code::") || line.trim() == format!("{variant},");
         if !host.iter().any(|(_, text)| code(text).any(|(_, line)| names(line) && !lists(line))) {
             dead.push(format!("{variant}: nothing answers it"));

@@ -1,5 +1,5 @@
-//! Lists the files of `runtime-js`, and makes the start-up snapshot of them. That is for V8 alone: QuickJS cannot write classes with
-//! private fields into one, and runs the scripts when it boots.
+//! Lists the files of `runtime-js`, and makes the start-up snapshot from them for V8. QuickJS
+//! cannot store classes with private fields in a snapshot, and runs the scripts at boot.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 #[expect(clippy::disallowed_methods, reason = "reading the scripts and writing what is built of them is what this script is for")]
 fn main() {
     println!("cargo:rerun-if-changed=../../runtime-js");
-    // Asked for as it runs: a checkout that was moved keeps the program that this became.
+    // Read at run time, because this build script stays in use after the checkout was moved.
     let given = |name: &str| PathBuf::from(std::env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")));
     let (folder, out) = (given("CARGO_MANIFEST_DIR").join("../../runtime-js"), given("OUT_DIR"));
     let mut scripts: Vec<_> = fs::read_dir(folder).expect("the scripts are there").flatten().map(|entry| entry.path()).collect();
@@ -21,7 +21,7 @@ fn main() {
     fs::write(out.join("snapshot.bin"), snapshot(&scripts)).expect("OUT_DIR is writable");
 }
 
-/// The name that a script goes by in stacks.
+/// Returns the name of a script in stack traces.
 fn specifier(path: &Path) -> String {
     format!("ext:tollhouse/{}", name_of(path))
 }

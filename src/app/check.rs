@@ -1,4 +1,4 @@
-//! Whether all rows of a store agree with each other, and with the contents that they name; and a store's folder made anew, small.
+//! Consistency checks of a store and its objects, and compaction of a store's folder.
 
 use std::sync::Arc;
 
@@ -25,22 +25,23 @@ use super::{
     stores::{is_here, is_whole, open_database, store_of},
 };
 
-/// What was found of a store's rows.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
-    /// Rows against rows, and contents against rows.
+    /// Inconsistencies between rows, and between rows and objects.
     pub flaws: Flaws,
-    /// Of the ledger, where there is one.
+    /// The result for the ledger, if there is one.
     pub ledger: Option<Found>,
 }
 
-/// Goes through the rows of a host: contents against their hashes, indexes against their tables, sums against what they are of. A page of rows,
-/// or one content, is in memory at a time, and a sum for each account. The host is not to run; hosts of one database may, and what does not
-/// agree while they write is looked at once more.
+/// Checks the rows of a host: objects against their hashes, indexes against their tables, sums
+/// against their entries. Memory holds one page of rows or one object at a time, and one sum for
+/// each account. The host must not run, except on a shared database. There, inconsistencies are
+/// checked a second time, because hosts may write meanwhile.
 ///
 /// # Errors
 ///
-/// A store that does not open, for a host that runs has it; the store's.
+/// The store does not open, for example because a host that runs has it, or an error of the store.
 pub async fn check_rows(home: &Home) -> Result<Checked, StartError> {
     let Some(database) = &home.database else {
         let folder = store_of(&home.data)?;
@@ -62,7 +63,8 @@ pub async fn check_rows(home: &Home) -> Result<Checked, StartError> {
     is_whole(&*store, &home.data, &home.store).await?;
     let mut flaws = flaws_of(&*store, home).await?;
     if flaws.count > 0 {
-        // What was written between two looks is well at the second: a flaw stays.
+        // Data written between two checks is consistent in the second. A real inconsistency
+        // remains.
         let again = flaws_of(&*store, home).await?;
         flaws.told.retain(|flaw| again.told.contains(flaw));
         flaws.count = flaws.told.len() as u64;
@@ -92,21 +94,23 @@ async fn flaws_of(store: &dyn Store, home: &Home) -> Result<Flaws, StartError> {
     Ok(flaws)
 }
 
-/// What a store's folder took on the disk, and takes now, in bytes.
+/// Size of a store's folder on disk before and after compaction, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Compacted {
-    /// Before.
+    /// Size before.
     pub before: u64,
-    /// Now.
+    /// Size after.
     pub after: u64,
 }
 
-/// Makes the store of a host that does not run anew in its folder, as small as its rows: another checkpoint takes the place of the journal, and
-/// another tree that of the tree. Killed at any moment, the store is as it was, or as it is to be.
+/// Compacts the store of a host that does not run to the size of its rows: a new checkpoint
+/// replaces the journal, and a new tree replaces the old one. If it is killed at any moment, either
+/// the old or the new state is intact.
 ///
 /// # Errors
 ///
-/// A store that does not open, for a host that runs has it, or it is damaged; no room for all rows once more.
+/// The store does not open, for example because a host that runs has it, or it is damaged; there is
+/// no disk space for a second copy of the rows.
 pub async fn compact(home: &Home) -> Result<Compacted, StartError> {
     let folder = store_of(&home.data)?;
     let before = taken(&folder);

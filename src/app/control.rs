@@ -1,4 +1,4 @@
-//! What a host does that is asked through its control socket.
+//! Requests to a running host through its control socket.
 
 use std::{
     io::{self, BufWriter},
@@ -18,14 +18,15 @@ use tollhouse_store::movable::MovableStore;
 
 use super::{moving, rooms::Rooms};
 
-/// Longest that whoever takes a copy lets the host wait: it keeps its journal meanwhile.
+/// Maximum time to wait for a slow receiver of a copy. The host keeps its journal meanwhile.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
-/// What may be told and not be heard yet.
+/// Maximum unread progress messages.
 const STEPS: usize = 16;
-/// Bytes that are sent at once.
+/// Bytes per write.
 const SENT: usize = 256 * 1024;
 
-/// Listens for as long as the host lives. Where that is not possible, all else goes on.
+/// Listens on the control socket as long as the host runs. If that is impossible, the host runs
+/// without it.
 pub(super) fn start(rooms: &Arc<Rooms>, store: Arc<MovableStore>, data: &Path) {
     let listener = match control::listen(data) {
         Ok(listener) => listener,
@@ -60,7 +61,7 @@ async fn answer(rooms: &Rooms, store: Arc<MovableStore>, stream: UnixStream) -> 
         Asked::Hold => {
             let _stays = rooms.objects.all_stays();
             control::tell(&mut stream, &Told::Done("held".to_owned())).await.map_err(gone)?;
-            // Until whoever asked has gone.
+            // Wait until the client disconnects.
             _ = stream.read_u8().await;
             Ok(())
         }
@@ -74,10 +75,11 @@ async fn answer(rooms: &Rooms, store: Arc<MovableStore>, stream: UnixStream) -> 
     }
 }
 
-/// Moves the store, and tells how far that is. Where nobody hears it any more before the end, it stays.
+/// Moves the store, and reports progress. If the client disconnects before the end, the store
+/// stays.
 async fn move_to(store: Arc<MovableStore>, mut stream: UnixStream, to: String, password: Option<String>) -> io::Result<()> {
     let (tell, mut told) = mpsc::channel(STEPS);
-    // A task of its own: its last steps are not to be cut off.
+    // A separate task, so that its last steps are not cut off.
     let moving = tokio::spawn(async move { moving::run(&store, &to, password.as_deref(), tell).await });
     while let Some(step) = told.recv().await {
         control::tell(&mut stream, &Told::Step(step)).await?;
@@ -97,7 +99,7 @@ async fn move_to(store: Arc<MovableStore>, mut stream: UnixStream, to: String, p
     control::tell(&mut stream, &told).await
 }
 
-/// The same connection for a thread that waits.
+/// Converts the connection for a blocking thread.
 fn blocking(stream: UnixStream) -> io::Result<std::os::unix::net::UnixStream> {
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;

@@ -1,4 +1,4 @@
-//! What the commands `backup` and `restore` do, of a host that runs or not.
+//! Implementation of the commands `backup` and `restore`, for hosts that run or do not.
 
 use std::{
     fmt,
@@ -31,19 +31,19 @@ use super::{
     stores::{is_here, is_whole, make_folder, open_database, open_folder, store_of},
 };
 
-/// What a backup, or the restoring of one, came to.
+/// The result of a backup or restore.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Kept {
-    /// The dump.
+    /// Path of the dump.
     pub dump: PathBuf,
-    /// Of which moment, about, of which version, and which keys it needs.
+    /// Approximate time of the dump, its version, and the keys it needs.
     pub header: Header,
-    /// Rows in it.
+    /// Number of rows.
     pub rows: u64,
-    /// Of their keys and values.
+    /// Size of all keys and values, in bytes.
     pub bytes: u64,
-    /// What became of the contents of files.
+    /// The result for file contents.
     pub files: Copied,
 }
 
@@ -67,11 +67,12 @@ impl fmt::Display for Kept {
     }
 }
 
-/// Backs a host up to a folder: one that runs on a store in its data folder is asked for it, of any other the store is opened.
+/// Backs up a host to a folder. A running host with a store in its data folder is asked for a copy.
+/// Otherwise the store is opened.
 ///
 /// # Errors
 ///
-/// A store that is not to be copied; a folder that cannot be written. What was written goes.
+/// The store cannot be copied, or the folder cannot be written. Partial output is removed.
 pub async fn back_up(home: &Home, to: &Path) -> Result<Kept, StartError> {
     let folder = Folder::take(to)?;
     if let Place::Folder(objects) = &home.objects
@@ -88,7 +89,7 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<Kept, StartError> {
         }
         None => {
             let store = open(home).await?;
-            // What is not all there, or is of the moment before it went elsewhere, is no backup.
+            // A store that is incomplete, or was left behind by a migration, cannot be backed up.
             match home.database {
                 Some(_) => _ = is_whole(&*store, &home.data, &home.store).await?,
                 None => is_here(&*store, &home.data).await?,
@@ -105,12 +106,12 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<Kept, StartError> {
     Ok(Kept { dump, header, rows, bytes, files })
 }
 
-/// Restores a dump, or the newest of a folder, to a host that has no rows yet.
+/// Restores a dump, or the newest in a folder, to a host without rows.
 ///
 /// # Errors
 ///
-/// A dump that is damaged, a host with other keys, a store that is not empty: nothing was changed. What comes later leaves a store that no
-/// host serves.
+/// The dump is damaged, the host has other keys, or its store is not empty: nothing was changed.
+/// Later errors leave a store that no host serves.
 pub async fn restore_to(home: &Home, from: &Path) -> Result<Kept, StartError> {
     let (dump, files) = newest(from)?;
     let ReadBack { header, rows, bytes, named } = read_back(&dump, named).await?;
@@ -120,7 +121,7 @@ pub async fn restore_to(home: &Home, from: &Path) -> Result<Kept, StartError> {
         Some(database) => open_database(database).await?,
         None => open_folder(&home.data, &home.store)?,
     };
-    // The same dump may be restored again where that was cut off.
+    // The same dump can be restored again if this was interrupted.
     let id = hex::encode(Sha256::digest(serde_json::to_vec(&header).expect("a header has text keys")));
     let filling = fill_begins(&*store, FilledBy { id, how: How::Restore, at: Clock::default().now() }).await?;
     let files = give_back(&files, &home.objects, named).await?;
@@ -129,7 +130,7 @@ pub async fn restore_to(home: &Home, from: &Path) -> Result<Kept, StartError> {
     Ok(Kept { dump, header, rows, bytes, files })
 }
 
-/// A host that runs, and keeps the contents of its files as long as this is there.
+/// A running host. It keeps its file contents as long as this exists.
 struct Running<'a> {
     data: &'a Path,
     _held: BufReader<UnixStream>,
@@ -144,7 +145,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Has a dump written to `file`.
+    /// Lets the host write a dump to `file`.
     async fn copy(&self, file: std::fs::File) -> Result<(), BackupError> {
         let mut from = control::ask(self.data, &Asked::Copy).await.map_err(of_control(self.data))?.ok_or(BackupError::CutOff)?;
         let mut to = tokio::fs::File::from_std(file);
@@ -174,7 +175,7 @@ fn of_control(data: &Path) -> impl FnOnce(std::io::Error) -> BackupError {
     move |source| BackupError::Io { path, source }
 }
 
-/// A dump that ends too early is one that the host did not end.
+/// Converts the error of a truncated dump: the host did not finish it.
 fn cut_off(error: BackupError) -> BackupError {
     match error {
         BackupError::Dump { source: DumpError::Format | DumpError::Damaged { .. }, .. } => BackupError::CutOff,
@@ -188,7 +189,7 @@ fn named(written: &Written) -> Option<Named> {
     file.or_else(|| hashed().map(|(name, sha256)| Named { name, sha256: Some(sha256) }))
 }
 
-/// The store of a host that does not run, or that others may have as well.
+/// Opens the store of a host that does not run, or a shared store.
 async fn open(home: &Home) -> Result<Arc<dyn Store>, StartError> {
     match &home.database {
         Some(database) => open_database(database).await,
@@ -199,13 +200,13 @@ async fn open(home: &Home) -> Result<Arc<dyn Store>, StartError> {
     }
 }
 
-/// The keys of a host that has some, by their ids.
+/// Returns the ids of the keys that a host has.
 fn ids(home: &Home) -> Result<Ids, StartError> {
     let (signer, ring) = keys::known(&home.secrets, &home.data)?;
     Ok(Ids { receipt: signer.map(|signer| signer.kid().to_owned()), master: ring.map(|ring| ring.current().id().to_owned()) })
 }
 
-/// Refuses a host that has not the keys that a dump needs.
+/// Refuses a host without the keys that a dump needs.
 fn holds_keys(home: &Home, needed: &Ids) -> Result<(), StartError> {
     let none = || "this host has none".to_owned();
     let (signer, ring) = keys::known(&home.secrets, &home.data)?;

@@ -1,4 +1,4 @@
-//! Why a host does not start.
+//! Errors of starting a host.
 
 use tollhouse_account::admin::TokenError;
 use tollhouse_backup::BackupError;
@@ -10,7 +10,7 @@ use tollhouse_store::postgres;
 
 use super::keys::KeysError;
 
-/// Why a host does not start. One sentence each; the cause is linked.
+/// Why a host does not start. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum StartError {

@@ -1,4 +1,4 @@
-//! What each front is given of the host.
+//! Wiring of each front end to the host's services.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tollhouse_web as web;
 
 use super::{measure, rooms::Rooms};
 
-/// All of them. Pages ask the public API by the very routes that everybody else reaches.
+/// Returns all front ends. Pages call the public API through the same routes as all other clients.
 pub(super) fn all(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Fronts {
     let http::Routes { api, written } = http::routes(http(rooms, shared));
     let pages = web::Services {
@@ -33,7 +33,7 @@ pub(super) fn all(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Fronts {
     Fronts { routes, doors, wordings: Arc::new([mcp::wording(), to_scripts, to_people]) }
 }
 
-/// A row of the table of operations, as forms ask for it.
+/// Converts a row of the operations table for forms.
 fn operation(row: &http::Row) -> web::Operation {
     let method = row.method.parse().expect("the table has methods of HTTP");
     web::Operation { id: row.id, method, path: row.path, takes: row.takes.is_some() }

@@ -1,4 +1,4 @@
-//! Jobs: what is done every so often for all hosts of a store, by one of them at a time.
+//! Periodic jobs for all hosts of a store. Each runs on one host at a time.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -13,20 +13,23 @@ use tollhouse_telemetry::counted::JOBS;
 
 use super::rooms::Rooms;
 
-/// How often a host looks whether a job is due that is done more seldom, where others may have done it, or be gone.
+/// Interval at which a host checks whether a rarer job is due, because another host may have done
+/// it or be gone.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// How often it looks whether the tools are shipped that another one is at.
+/// Interval at which a host checks whether another one has finished publishing the built-in tools.
 const SHIPS_EVERY: Duration = Duration::from_millis(250);
 
-/// Jobs that remove nothing for its age: done also while [ages cannot be told](tollhouse_replica::Replica::can_tell_ages).
+/// Jobs that do not remove anything because of its age. They run even while [ages cannot be
+/// determined](tollhouse_replica::Replica::can_tell_ages).
 const WHATEVER_THE_TIME: [&str; 6] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions"];
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Starts all of them; they end when nobody holds the host any more. Called once the host follows the others of its store.
+/// Starts all jobs. They end when the host is dropped. Must be called after the host has joined the
+/// other hosts of its store.
 pub(super) fn start(rooms: &Arc<Rooms>) {
     job(rooms, "free-receipts", SECOND, "removing old receipts of free calls", |rooms| async move { rooms.free_receipts.turn().await });
     job(rooms, "credit-days", 5 * SECOND, "forgetting what was spent on days long gone", |rooms| async move {
@@ -56,7 +59,7 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
         job(rooms, "versions", HOUR, "removing versions that nobody has", |rooms| async move {
             rooms.catalog.forget_versions().await.map_err(|error| StoreError::Away(error.to_string()))
         });
-        // A host alone completes them as it starts, and nobody else can have begun one.
+        // A host with its own store completes payouts at start, and nobody else can have begun one.
         job(rooms, "payouts", 10 * MINUTE, "completing payouts", |rooms| async move {
             if let Err(error) = rooms.payouts.resume().await {
                 tracing::error!(%error, "a payout that was cut off could not go on; it is tried again");
@@ -66,7 +69,7 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
     }
 }
 
-/// Has `work` done at once, and again `every` so often.
+/// Runs `work` now and then at the interval `every`.
 fn job<Work, Doing>(rooms: &Arc<Rooms>, name: &'static str, every: Duration, what: &'static str, work: Work)
 where
     Work: Fn(Arc<Rooms>) -> Doing + Send + 'static,
@@ -88,7 +91,8 @@ where
     });
 }
 
-/// Has a turn of the [round](round) with this name done every minute while one is under way; another one begins `every` so often.
+/// Runs a step of the [round](round) with this name every minute while a round is active. A new
+/// round begins at the interval `every`.
 fn rounds<Work, Doing>(rooms: &Arc<Rooms>, name: &'static str, every: Duration, what: &'static str, work: Work)
 where
     Work: Fn(Arc<Rooms>) -> Doing + Send + Sync + 'static,
@@ -101,8 +105,8 @@ where
     });
 }
 
-/// Publishes the shipped tools, or those in `folder`, unless that was done. Where another host of the store is at it, waits until it is
-/// done, and heard of.
+/// Publishes the built-in tools, or those in `folder`, unless that was done before. If another host
+/// of the store is doing it, waits until that is done and visible here.
 pub(super) async fn ship(rooms: &Rooms, folder: Option<&Path>) -> Result<(), PublishError> {
     let Rooms { catalog, replica, .. } = rooms;
     let mut waited = false;
@@ -126,8 +130,8 @@ pub(super) async fn ship(rooms: &Rooms, folder: Option<&Path>) -> Result<(), Pub
     Ok(())
 }
 
-/// Scans builders' endpoints in the background if the rules have changed, and no other host of the store is at it; what one that is gone
-/// left is taken up. The end of the host does not wait for it.
+/// Scans builders' endpoints in the background if the rules have changed and no other host of the
+/// store is doing it. Continues the work of a host that is gone. Shutdown does not wait for it.
 pub(super) fn rescan(rooms: &Arc<Rooms>) {
     keep_up(rooms, MINUTE, "scanning endpoints by the rules in force", |rooms, _| {
         let (catalog, replica) = (Arc::clone(&rooms.catalog), Arc::clone(&rooms.replica));

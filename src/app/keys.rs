@@ -1,4 +1,4 @@
-//! The keys of a host, as it is given them or finds them in its data folder: those that the other hosts of its store have.
+//! Keys of a host, from its settings or its data folder. All hosts of a store must have the same.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -9,11 +9,12 @@ use tollhouse_money::receipt::{self, Signer};
 use tollhouse_replica::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY, Replica};
 use tollhouse_store::{Store, StoreError};
 
-/// How often, and after how long, hosts that begin together look which admin token the first of them has.
+/// Number of times, and the interval, at which hosts that start together check the admin token of
+/// the first one.
 const ASKED_AGAIN: u32 = 20;
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Why a host has no keys to go by. One sentence each; the cause is linked.
+/// Why a host's keys are unusable. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum KeysError {
@@ -27,14 +28,14 @@ pub enum KeysError {
     Other { what: &'static str, how: &'static str, ours: String, theirs: String },
 }
 
-/// The keys of a host, as far as it has some: what signs receipts, and what seals secrets.
+/// Returns the keys that a host already has: for signing receipts, and for encrypting secrets.
 pub(super) fn known(keys: &SecretSettings, data: &Path) -> Result<(Option<Signer>, Option<Keyring>), KeysError> {
     let signs = keys.receipt_key.is_some() || data.join("receipt-key.pem").exists();
     let seals = keys.master_key.is_some() || data.join("master-key").exists();
     Ok((signs.then(|| known_signer(keys, data)).transpose()?, seals.then(|| ring(keys, data)).transpose()?))
 }
 
-/// The key that signs receipts, of a host that has one.
+/// Returns the existing key that signs receipts.
 fn known_signer(keys: &SecretSettings, data: &Path) -> Result<Signer, KeysError> {
     let signer = match &keys.receipt_key {
         Some(key) => Signer::given(key.expose(), data),
@@ -43,7 +44,7 @@ fn known_signer(keys: &SecretSettings, data: &Path) -> Result<Signer, KeysError>
     signer.map_err(KeysError::Receipt)
 }
 
-/// The key that signs receipts.
+/// Returns the key that signs receipts. Creates it if needed.
 pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store) -> Result<Signer, KeysError> {
     if keys.receipt_key.is_none() && Signer::is_lost(data, store).await? {
         tracing::error!(
@@ -55,24 +56,24 @@ pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store
     known_signer(keys, data)
 }
 
-/// The master keys of secrets.
+/// Returns the master keys of secrets.
 pub(super) fn ring(keys: &SecretSettings, data: &Path) -> Result<Keyring, KeysError> {
     let text = |key: &Option<Hidden>| key.as_ref().map(|key| key.expose().to_owned());
     Keyring::open(text(&keys.master_key).as_deref(), text(&keys.master_key_old).as_deref(), &data.join("master-key"))
         .map_err(KeysError::Master)
 }
 
-/// What first keys of builders are derived from.
+/// Returns the source from which first keys of builders are derived.
 pub(super) fn first_keys(secrets: &Arc<Secrets>) -> FirstKeys {
     let secrets = Arc::clone(secrets);
     FirstKeys::from(Box::new(move || secrets.derived("first keys of builders")))
 }
 
-/// Has the admin token of this host, which holds its lease by now, be that of the store.
+/// Makes this host's admin token that of the store. The host must hold its lease.
 ///
 /// # Errors
 ///
-/// Where another host has said another one: it may have begun at the same moment. The lease is given up then.
+/// Another host has set another token, possibly at the same moment. The lease is released then.
 pub(super) async fn agree_on_token(replica: &Replica, ours: String) -> Result<(), KeysError> {
     match replica.say(ADMIN_TOKEN, &ours).await? {
         None => Ok(()),
@@ -83,8 +84,8 @@ pub(super) async fn agree_on_token(replica: &Replica, ours: String) -> Result<()
     }
 }
 
-/// The admin token that others have, unless it becomes ours in time: hosts that begin together may have another one than the last had,
-/// and the first of them has yet to say so.
+/// Returns the admin token of the other hosts if it does not become ours in time. Hosts that start
+/// together may have another token than the last one had, which the first of them has yet to set.
 async fn another_token(replica: &Replica, ours: &str) -> Result<Option<String>, StoreError> {
     let mut asked = 0;
     loop {
@@ -105,8 +106,10 @@ fn other_token(ours: String, theirs: String) -> KeysError {
     KeysError::Other { what: "admin token", how, ours, theirs }
 }
 
-/// Refuses keys with which this host could not read what others of its store write, or its receipts not be checked by what they publish, and
-/// an admin token that is not theirs: that of a host that nobody else serves beside is [the store's](agree_on_token) once it has its lease.
+/// Refuses keys with which this host could not read what others of its store write, or with which
+/// clients could not verify its receipts. Also refuses a different admin token while other hosts
+/// serve the store. Otherwise this host's token becomes [the store's](agree_on_token) once it has
+/// its lease.
 pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer, ring: &Keyring) -> Result<(), KeysError> {
     let ours = admin.id();
     let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;

@@ -1,4 +1,4 @@
-//! The host put together: the only place that names concrete types.
+//! The composition root of the host: the only place that names concrete types.
 
 #![warn(missing_docs)]
 
@@ -67,14 +67,14 @@ use self::{
     stores::{is_free, is_here, make_folder, note_last_sale, open_database, open_movable, store_of},
 };
 
-/// How often open settlements are asked about and old answers forgotten.
+/// Interval for checking open settlements and removing old answers.
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// A host.
 pub struct App {
     rooms: Arc<Rooms>,
     shared: Arc<Shared>,
-    /// Where telemetry is sent, if it is.
+    /// Exporter of telemetry, if configured.
     exporter: Option<Exporter>,
 }
 
@@ -85,11 +85,11 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    /// Opens the store, starts the sandbox, takes up what a crash left open, publishes the shipped tools.
+    /// Opens the store, starts the sandbox, continues what a crash left open, and publishes the built-in tools.
     ///
     /// # Errors
     ///
-    /// The first part that does not start.
+    /// The error of the first component that does not start.
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         make_folder(&settings.data)?;
         let Some(database) = &settings.database else {
@@ -104,11 +104,11 @@ impl App {
         Self::start_on(store, settings, base_url).await
     }
 
-    /// The same on this store, which other hosts may use as well where it [is shared](Store::is_shared).
+    /// Starts the host with this store, which other hosts may use too if it [is shared](Store::is_shared).
     ///
     /// # Errors
     ///
-    /// As [`App::start`].
+    /// Those of [`App::start`].
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         let data = &settings.data;
         make_folder(data)?;
@@ -286,7 +286,7 @@ impl App {
         app.rooms.exchange(&app.shared.limits);
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::ship(&app.rooms, tools).await.map_err(StartError::Catalog)?;
-        // At once where nobody else can serve the store; else it is asked until it is so.
+        // Succeeds at once if no other host can serve the store. Otherwise it is retried until it does.
         if let Err(error) = app.rooms.replica.write_what_all_read().await {
             tracing::warn!(%error, "rows are written as versions before have them, until the store says whether they may not be");
         }
@@ -297,11 +297,11 @@ impl App {
         Ok(app)
     }
 
-    /// Has requests of an endpoint's handler get recorded answers, from its next one on; `None` has the servers answer again.
+    /// Replaces the HTTP answers for an endpoint's handler with recorded ones, from its next request on. `None` restores real requests.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// The error of the store.
     pub async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<Recorded>>) -> Result<(), StoreError> {
         if let Some(shown) = self.rooms.catalog.shown(slug).await? {
             self.rooms.capabilities.answer_recorded(&shown.endpoint.id, recorded);
@@ -309,23 +309,23 @@ impl App {
         Ok(())
     }
 
-    /// Serves all fronts on `listener` until the host is told to end, and every connection has.
+    /// Serves all front ends on `listener` until shutdown, and until every connection has ended.
     pub async fn serve(&self, listener: TcpListener) {
         self.shared.proxies.warn_at_start();
         tollhouse_front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.rooms, &self.shared)).await;
     }
 
-    /// Says that the host is going to end: it is no longer ready, for balancers to send calls elsewhere, and goes on as before.
+    /// Announces a shutdown: the host is no longer ready, so that load balancers send calls elsewhere, but works as before.
     pub fn announce_shutdown(&self) {
         self.shared.shutdown.announce();
     }
 
-    /// Says that the host is about to end: it is no longer ready, and those who follow live are let go.
+    /// Begins a shutdown: the host is no longer ready, and live streams are closed.
     pub fn begin_shutdown(&self) {
         self.shared.shutdown.begin();
     }
 
-    /// Lets calls and changes under way end, at most for `patience`, then ends the sandbox and writes what they leave.
+    /// Lets running calls and changes finish for at most `patience`, then ends the sandbox and writes pending records.
     pub async fn shutdown(&self, patience: Duration) {
         self.begin_shutdown();
         self.shared.background.close();
@@ -344,7 +344,7 @@ impl App {
             tracing::error!(%error, "metrics of the last calls could not be written");
         }
         self.rooms.pool.shutdown().await;
-        // No handler runs any more that could add to it.
+        // No handler runs any more that could add data.
         self.rooms.capabilities.finish().await;
         if let Some(exporter) = &self.exporter {
             exporter.flush().await;
@@ -352,7 +352,7 @@ impl App {
         self.rooms.replica.leave().await;
     }
 
-    /// Forgets who has been quiet, for as long as the host lives.
+    /// Removes idle state periodically, as long as the host lives.
     fn sweep(self: &Arc<Self>) {
         let app = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -366,8 +366,8 @@ impl App {
         });
     }
 
-    /// Resolves open settlements and forgets old answers, from the start on, for as long as the host lives. Nothing else waits for it: a
-    /// facilitator may take its time.
+    /// Resolves open settlements and removes old answers, as long as the host lives. Nothing waits for it, because a facilitator may be
+    /// slow.
     fn settle_open(self: &Arc<Self>) {
         let app = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -394,7 +394,7 @@ fn facilitators(
     Facilitators::start(&Means { sites: &sites, asset: config.first().asset, gas_key, store, clock })
 }
 
-/// Who settles on each network, and where. Those that are set for one network are `strangers`, who are sent nothing of ours.
+/// Returns the facilitator of each network. Those configured for a single network get `strangers` as access, without our credentials.
 fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<Site<'a>> {
     let site = |of: &'a NetworkSettings| Site {
         network: of.network,
@@ -418,7 +418,7 @@ fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {
     Ok(Arc::new(remote))
 }
 
-/// How the pool is kept by these settings.
+/// Converts the settings of the pool.
 #[must_use]
 pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     let mut config = PoolConfig::new(sandbox.worker.clone());
@@ -437,11 +437,11 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     config
 }
 
-/// Proves the ledger of a host that does not run, whose data are in `data`: against itself, and against the journal's archive.
+/// Verifies the ledger of a host that does not run, with its data in `data`: for itself, and against the journal's archive.
 ///
 /// # Errors
 ///
-/// A store that does not open, for a host that runs has it, or it is damaged; the store's.
+/// The store does not open, for example because a host that runs has it, or it is damaged; an error of the store.
 pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
     let folder = store_of(data)?;
     let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
@@ -459,11 +459,11 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
     Ok(check.found())
 }
 
-/// Rotates the master key of a host that does not run, whose data are in `data`.
+/// Rotates the master key of a host that does not run, with its data in `data`.
 ///
 /// # Errors
 ///
-/// A store that does not open, for a host that runs has it; the key's and the store's.
+/// The store does not open, for example because a host that runs has it; an error of the key or the store.
 pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotated, StartError> {
     let store: Arc<dyn Store> = Arc::new(SledStore::open(store_of(data)?, SledConfig::default()).map_err(StartError::Store)?);
     is_here(&*store, data).await?;

@@ -1,4 +1,4 @@
-//! What there is now, looked at when somebody asks for it: beside it stands what was counted where it happened.
+//! Gauges, measured when metrics are requested. Counters are kept where events happen.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,11 +11,11 @@ use tollhouse_telemetry::{Gather, Samples, table};
 
 use super::rooms::Rooms;
 
-/// The layers of the jail, by their names.
+/// The layers of the jail with their names.
 static LAYERS: LazyLock<Vec<(JailLayer, &'static str)>> =
     LazyLock::new(|| JailLayer::ALL.iter().map(|layer| (*layer, &*layer.to_string().leak())).collect());
 
-/// What looks at all of it, as long as the host is there.
+/// Returns the function that measures all gauges, as long as the host exists.
 pub(super) fn gather(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Gather {
     let (rooms, shared) = (Arc::downgrade(rooms), Arc::downgrade(shared));
     Arc::new(move || {

@@ -1,9 +1,11 @@
-//! `tollhouse store migrate`: the rows of a store in a folder move to a database, while its host serves.
+//! `tollhouse store migrate`: moves the rows of a store in a folder to a database while its host
+//! serves.
 //!
-//! Rows are copied, then what was committed meanwhile, again and again, until that is little. All rows are compared once more; from then
-//! on each that is copied is read back. Then commits wait, the last of them are copied, the folder says where its rows have gone, and the
-//! host goes on with the database. Until then nothing has changed: whatever ends it before leaves the host where it was, and the next
-//! attempt empties what the last has left.
+//! Rows are copied, then the commits since, repeatedly, until few are left. Then all rows are
+//! compared, and from then on each copied row is read back. Finally commits are paused, the last
+//! ones are copied, the folder records where its rows have gone, and the host continues with the
+//! database. Until then nothing has changed: if anything fails before, the host continues with the
+//! folder, and the next attempt starts with an empty database.
 
 use std::{
     pin::pin,
@@ -30,22 +32,23 @@ use super::{
     stores::{is_here, open_database, open_movable, store_of},
 };
 
-/// Rows that commits may wait for, about.
+/// Approximate number of rows that may be left when commits are paused.
 const FEW: u64 = 256;
-/// The same, where commits come so fast that there are never as few.
+/// Number of rows that may be left if commits arrive too fast to get below [`FEW`].
 const BEARABLE: u64 = 4_096;
-/// How often commits are followed until there are few.
+/// Maximum rounds of following commits.
 const ROUNDS: u32 = 100;
-/// How long commits wait for the last changes, at most: then they go on where they were.
+/// Maximum pause of commits for the last changes. After that they continue in the folder.
 const MOST_PAUSE: Duration = Duration::from_secs(2);
-/// How often it is told how many rows were copied.
+/// Interval of progress messages about copied rows.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// Moves the rows of the host whose data are in `home`, which may run, to the database at `to`. Tells how far that is; answers how it ended.
+/// Moves the rows of the host with its data in `home`, which may run, to the database at `to`.
+/// Calls `tell` with progress. Returns a summary.
 ///
 /// # Errors
 ///
-/// What is in the way; the rows are where they were.
+/// The reason that prevents it. The rows are where they were.
 pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut tell: impl FnMut(&str)) -> Result<String, StartError> {
     let asked = Asked::Migrate { to: to.to_owned(), password: password.map(str::to_owned) };
     let io = |source| BackupError::Io { path: home.data.join("control"), source };
@@ -71,11 +74,12 @@ pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut tell: im
     }
 }
 
-/// Has a host serve the rows of a folder again that have gone elsewhere, as they were then. Answers where they went.
+/// Makes a folder's store usable again after its rows have moved, with the rows as of then. Returns
+/// where they went.
 ///
 /// # Errors
 ///
-/// A store that does not open, for a host that runs has it.
+/// The store does not open, for example because a host that runs has it.
 pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
     store_of(&home.data)?;
     let store = open_movable(&home.data, &home.store)?;
@@ -84,7 +88,7 @@ pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
     Ok(to)
 }
 
-/// Moves a store that this process has.
+/// Moves a store that is open in this process.
 pub(super) async fn run(store: &MovableStore, to: &str, password: Option<&str>, tell: Sender<String>) -> Result<String, StartError> {
     let refused = |why: &str| StartError::from(BackupError::Refused(why.to_owned()));
     let one = store.moving().ok_or_else(|| refused("it moves already, or has moved"))?;
@@ -98,7 +102,7 @@ pub(super) async fn run(store: &MovableStore, to: &str, password: Option<&str>, 
     };
     let here = Departed { id: id.clone(), to: shown.clone(), at: None };
     depart(folder, &here).await.map_err(BackupError::from)?;
-    // The mark stays: the database is this host's alone until that has started again.
+    // The mark stays: only this host may use the database until it has restarted.
     fill_begins(&*target, FilledBy { id, how: How::Migration, at: clock.now() }).await?;
 
     let mut leaving = store.leave(Arc::clone(&target)).await;
@@ -127,7 +131,7 @@ pub(super) async fn run(store: &MovableStore, to: &str, password: Option<&str>, 
     });
     let Ok(done) = tokio::time::timeout(MOST_PAUSE, &mut last).await else {
         drop(paused);
-        // What is on its way there is over before the next attempt begins.
+        // Wait until pending writes there have ended, before the next attempt begins.
         _ = last.await;
         let late = format!("the database did not take the last changes within {} s", MOST_PAUSE.as_secs());
         return Err(BackupError::from(StoreError::Away(late)).into());
@@ -147,14 +151,14 @@ pub(super) async fn run(store: &MovableStore, to: &str, password: Option<&str>, 
     ))
 }
 
-/// Whether what was copied is read back.
+/// Whether copied rows are read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     No,
     Back,
 }
 
-/// Follows what is committed until that is little.
+/// Copies new commits until few are left.
 async fn follow(leaving: &mut Leaving, look: Look, tell: &Sender<String>) -> Result<(), StartError> {
     let mut followed = 0;
     for _ in 0..ROUNDS {
@@ -181,10 +185,10 @@ fn gone() -> StartError {
     BackupError::Refused("whoever asked for it has gone".to_owned()).into()
 }
 
-/// An address as it may be shown: without a password.
+/// Returns an address without its password.
 fn shown(to: &str) -> String {
     let Ok(mut url) = url::Url::parse(to) else { return "the database".to_owned() };
-    // An address that has no host has no password either.
+    // An address without a host has no password either.
     _ = url.set_password(None);
     url.set_query(None);
     url.to_string()

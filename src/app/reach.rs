@@ -1,11 +1,12 @@
-//! Whether those who settle can be reached, asked before a host starts.
+//! Reachability check of facilitators, before a host starts.
 
 use tollhouse_config::MoneySettings;
 use tollhouse_money::{FacilitatorAccess, Reached};
 
 use super::sites;
 
-/// Asks who settles on each network of the settings, all at once: the network, and what was found.
+/// Contacts the facilitators of all networks at the same time. Returns each network with the
+/// result.
 pub async fn reach(money: &MoneySettings) -> Vec<(&'static str, Reached)> {
     let strangers = FacilitatorAccess::default();
     let asked = sites(money, &strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach().await) });

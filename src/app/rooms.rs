@@ -1,4 +1,4 @@
-//! The services of all rooms, as they are put together once.
+//! The services of the host, created once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,39 +23,39 @@ use tollhouse_pool::Pool;
 use tollhouse_replica::Replica;
 use tollhouse_store::Store;
 
-/// What fronts are made of.
+/// The services that front ends use.
 pub(super) struct Rooms {
-    /// Public URL, as it stands in records and payments.
+    /// Public URL, as in records and payments.
     pub(super) base_url: String,
-    /// The time, for all of it.
+    /// The clock that all services use.
     pub(super) clock: Clock,
-    /// What admins and builders changed.
+    /// Audit log of admins' and builders' changes.
     pub(super) audit: Arc<Audit>,
-    /// Who owns endpoints.
+    /// Builders, who own endpoints.
     pub(super) builders: Arc<Builders>,
-    /// Who is signed in to the dashboard.
+    /// Dashboard sessions.
     pub(super) sessions: Arc<Sessions>,
-    /// What it costs to become a builder.
+    /// Terms of registering as a builder.
     pub(super) registration: Arc<Terms>,
-    /// What happened, live and kept.
+    /// Events, live and stored.
     pub(super) events: Arc<Events>,
-    /// Sealed values of endpoints.
+    /// Encrypted secrets of endpoints.
     pub(super) secrets: Arc<Secrets>,
-    /// What can be called.
+    /// The catalog of endpoints.
     pub(super) catalog: Arc<Catalog>,
-    /// Reads what builders upload.
+    /// Scanner of uploads.
     pub(super) scanner: Arc<Scanner>,
-    /// Where to report abuse.
+    /// Contact for abuse reports.
     pub(super) abuse_contact: Option<String>,
-    /// How to reach who runs the host.
+    /// Contact of the host's operator.
     pub(super) contact: Option<String>,
-    /// The pipeline.
+    /// The call pipeline.
     pub(super) calls: Arc<Calls>,
-    /// Where quotes are asked for.
+    /// Issues quotes.
     pub(super) desk: Arc<QuoteDesk>,
-    /// What the host keeps of each sale.
+    /// The host's fee for each sale.
     pub(super) fee: FeeBps,
-    /// Writes what calls leave.
+    /// Writes records of calls in the background.
     pub(super) write_behind: Arc<WriteBehind>,
     /// Receipts of free calls.
     pub(super) free_receipts: Arc<FreeReceipts>,
@@ -63,48 +63,48 @@ pub(super) struct Rooms {
     pub(super) receipts: Arc<Receipts>,
     /// Records of calls.
     pub(super) history: Arc<History>,
-    /// What calls add up to.
+    /// Aggregated metrics of calls.
     pub(super) metrics: Arc<Metrics>,
-    /// What calls brought in.
+    /// Revenue of calls.
     pub(super) sales: Arc<Sales>,
-    /// What builders are paid.
+    /// Payouts to builders.
     pub(super) payouts: Arc<Payouts>,
     pub(super) refunds: Arc<Refunds>,
-    /// Where payments are admitted and settled.
+    /// Accepts and settles payments.
     pub(super) gate: Arc<Gate>,
-    /// The simulated ledger, where that settles.
+    /// The simulated ledger, if that is used for settlement.
     pub(super) ledger: Option<Arc<Ledger>>,
     /// Worker processes.
     pub(super) pool: Pool,
-    /// What handlers may reach.
+    /// Services behind the capabilities of handlers.
     pub(super) capabilities: Arc<CapabilityServices>,
-    /// Signs receipts and packets.
+    /// Signs receipts and payouts.
     pub(super) signer: Arc<Signer>,
-    /// What is signed is checked with them.
+    /// Public keys for verifying signatures.
     pub(super) receipt_keys: Arc<PublishedKeys>,
-    /// Of the data folder.
+    /// Free space of the data folder.
     pub(super) disk: Arc<Disk>,
-    /// Whether `/metrics` is for who asks from this machine, too.
+    /// Whether local clients can read `/metrics` without a token.
     pub(super) metrics_here: bool,
     pub(super) metrics_token: Option<Token>,
-    /// Everything that lasts.
+    /// The store.
     pub(super) store: Arc<dyn Store>,
-    /// What is too large for it.
+    /// Objects that are too large for the store.
     pub(super) objects: Arc<Objects>,
-    /// This process among those that have the store.
+    /// This process among the hosts of the store.
     pub(super) replica: Arc<Replica>,
-    /// An endpoint with a wall limit above this is long-running.
+    /// An endpoint with a higher wall limit counts as long-running.
     pub(super) long_running_ms: u64,
-    /// Checks and dry runs of one owner at once.
+    /// Maximum concurrent checks and dry runs of one owner.
     pub(super) dry_runs: usize,
-    /// Between `progress` events of a streamed call.
+    /// Interval of `progress` events of a streamed call.
     pub(super) progress: Duration,
-    /// The MCP front's settings, as they work out here.
+    /// Effective settings of the MCP front end.
     pub(super) mcp: Arc<Mcp>,
 }
 
 impl Rooms {
-    /// Has what is counted of callers count at every host of the store.
+    /// Shares counters about callers with the other hosts of the store.
     pub(super) fn exchange(&self, limits: &Limits) {
         let tallies = limits.tallies().into_iter().chain(self.mcp.tallies()).chain(self.gate.tallies());
         self.replica.exchange(self.clock.clone(), tallies.collect());

@@ -1,4 +1,4 @@
-//! Stores, opened where a host may have them.
+//! Opening of stores that this host may use.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,12 +20,13 @@ use tollhouse_store::{
 
 use super::error::StartError;
 
-/// Makes the data folder, where it is not there, for its owner alone.
+/// Creates the data folder, with access only for its owner.
 pub(super) fn make_folder(data: &Path) -> Result<(), StartError> {
     folder::make_private(data).map_err(|error| StartError::Data(data.display().to_string(), error))
 }
 
-/// Refuses a database that is not all there yet, or that another host has to itself. That host itself opens it to all.
+/// Refuses a database that is incomplete, or that another host uses exclusively. That host itself
+/// makes it available to all.
 pub(super) async fn is_free(store: &dyn Store, settings: &Settings) -> Result<(), StartError> {
     if is_whole(store, &settings.data, &settings.store).await? {
         return Ok(());
@@ -33,13 +34,14 @@ pub(super) async fn is_free(store: &dyn Store, settings: &Settings) -> Result<()
     Ok(backup::is_open_to_all(store).await.map_err(BackupError::from)?)
 }
 
-/// Refuses a database that is not all there yet; whether it is open to all, and not only to the host whose rows were moved to it from `data`.
+/// Refuses an incomplete database. Returns whether it is available to all, and not only to the host
+/// whose rows were moved to it from `data`.
 pub(super) async fn is_whole(store: &dyn Store, data: &Path, config: &SledConfig) -> Result<bool, StartError> {
     let Some(by) = backup::filled_by(store).await.map_err(BackupError::from)? else { return Ok(true) };
     if by.how == How::Restore {
         return Err(StartError::Unrestored(by.at));
     }
-    // Whoever has the folder locked that the rows came from serves them still.
+    // Another process has the folder locked that the rows come from, and still serves them.
     let Ok(folder) = store_of(data) else { return Err(StartError::Taken) };
     let left = SledStore::open(folder, config.clone()).map_err(StartError::Store)?;
     let departed = backup::departed(&left).await.map_err(BackupError::from)?;
@@ -49,7 +51,7 @@ pub(super) async fn is_whole(store: &dyn Store, data: &Path, config: &SledConfig
     Ok(false)
 }
 
-/// Refuses a store whose rows are elsewhere, or not all there yet.
+/// Refuses a store whose rows have moved elsewhere, or are incomplete.
 pub(super) async fn is_here(store: &dyn Store, data: &Path) -> Result<(), StartError> {
     if let Some(Departed { to, at: Some(at), .. }) = backup::departed(store).await.map_err(BackupError::from)? {
         return Err(StartError::Departed { data: data.display().to_string(), to, at });
@@ -60,7 +62,8 @@ pub(super) async fn is_here(store: &dyn Store, data: &Path) -> Result<(), StartE
     }
 }
 
-/// Says when something was sold here last: a clock that is far beyond that tells no ages for a while.
+/// Reports the time of the last sale. If the clock is far beyond it, ages are not trusted for a
+/// while.
 pub(super) async fn note_last_sale(store: &dyn Store, replica: &Replica) -> Result<(), StartError> {
     if let Some(last) = receipt::newest_at(store).await.map_err(StartError::Receipts)? {
         replica.was_at(last);
@@ -78,12 +81,12 @@ pub(super) fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn St
     Ok(Arc::new(open_movable(data, config)?))
 }
 
-/// The same, as one that may move.
+/// Opens the store in a data folder so that it can be migrated.
 pub(super) fn open_movable(data: &Path, config: &SledConfig) -> Result<MovableStore, StartError> {
     Ok(MovableStore::new(SledStore::open(data.join("store"), config.clone()).map_err(StartError::Store)?))
 }
 
-/// Where the store of a host is, that has been there.
+/// Returns the folder of an existing store.
 pub(super) fn store_of(data: &Path) -> Result<PathBuf, StartError> {
     let folder = data.join("store");
     if folder.is_dir() {

@@ -1,3 +1,3 @@
-//! A host put together, and asked without a listener.
+//! Tests of a complete host without a listener.
 
 mod fuzz;

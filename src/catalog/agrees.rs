@@ -1,4 +1,4 @@
-//! Whether endpoints have the versions they name, and each version is what its name says: of a store that nobody writes to.
+//! Consistency check of endpoints and their versions, for a store without concurrent writes.
 
 use tollhouse_base::flaws::Flaws;
 use tollhouse_objects::Kept;
@@ -13,17 +13,17 @@ use super::{
     source::{VERSIONS, check_versions},
 };
 
-/// Rows that are read at once: sources may be large.
+/// Rows per page. Small, because sources may be large.
 const PAGE: usize = 64;
 
-/// Holds each version against the hash that it is found by, endpoints against versions, and the indexes of both.
+/// Checks each version against its hash, endpoints against versions, and the indexes of both.
 ///
 /// # Errors
 ///
-/// The store's. A row that does not read is told as a flaw.
+/// The error of the store. An unreadable row is reported as an inconsistency.
 pub async fn check_catalogue(store: &dyn Store, objects: &Kept, flaws: &mut Flaws) -> Result<(), StoreError> {
     check_versions(store, objects, PAGE, flaws).await?;
-    // A store that no host has opened since cards are written has none.
+    // A store without cards was last used by a version before cards.
     let has_cards = CATALOGUED.get(store, &()).await?.is_some();
     let mut rows = ENDPOINTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {

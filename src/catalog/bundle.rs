@@ -1,4 +1,4 @@
-//! What an endpoint is to its workers.
+//! The bundle of an endpoint for its workers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tollhouse_protocol::{Bundle, Language, Schemas, Source};
 use tollhouse_tool::{Endpoint, Slug};
 
-/// How the places of handlers' sources begin, in stacks: `tool:/SLUG/VERSION:LINE:COLUMN`.
+/// Prefix of source locations in stacks: `tool:/SLUG/VERSION:LINE:COLUMN`.
 pub const SPECIFIER: &str = "tool:/";
 
 pub(super) fn bundle(slug: &Slug, version: &str, source: Option<(&str, Language)>, schemas: Schemas) -> Bundle {
@@ -15,8 +15,8 @@ pub(super) fn bundle(slug: &Slug, version: &str, source: Option<(&str, Language)
     Bundle { version: version.to_owned(), specifier: format!("{SPECIFIER}{slug}/{short}"), source, schemas }
 }
 
-/// What the sandbox loads for `endpoint`: the code of `bundle`, if there is any, and `schemas`. The same bundle where that
-/// is what it has, so that its workers go on.
+/// Returns the bundle for `endpoint`, with the code of `bundle` if any, and `schemas`. If nothing
+/// differs, returns the same bundle, so that its workers are kept.
 pub(super) fn with_schemas(bundle: Option<Arc<Bundle>>, endpoint: &Endpoint, schemas: Schemas) -> Option<Arc<Bundle>> {
     match bundle {
         Some(bundle) if bundle.schemas == schemas => Some(bundle),

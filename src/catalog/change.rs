@@ -1,4 +1,4 @@
-//! Changing an endpoint, and rolling back to a version it ran before.
+//! Changes of an endpoint, and rollbacks to an earlier version.
 
 use std::sync::Arc;
 
@@ -18,24 +18,25 @@ use super::{
     version::Prepared,
 };
 
-/// How often a change that names no revision is looked at, with others coming in between.
+/// Maximum attempts of a change without a revision, if others change the endpoint meanwhile.
 const TRIES: usize = 4;
 
 impl Catalog {
-    /// Changes an endpoint; fields that `patch` does not name stay. `if_match` is the revision the
-    /// caller has seen. New content of a builder's that the rules send to review pauses the
-    /// endpoint until an admin has decided: the version before does not go on answering.
+    /// Changes an endpoint. Fields that `patch` does not name stay. `if_match` is the revision that
+    /// the caller has seen. If the rules send new content of a builder to review, the endpoint
+    /// pauses until an admin has decided. The previous version does not continue to answer.
     ///
     /// # Errors
     ///
-    /// As for [`Catalog::create`]; [`PublishError::Changed`] when the revision is another;
-    /// [`PublishError::UnderReview`] and [`PublishError::TakenDown`] for a resume that is not the owner's to make.
+    /// As for [`Catalog::create`]; [`PublishError::Changed`] if the revision differs;
+    /// [`PublishError::UnderReview`] and [`PublishError::TakenDown`] for a resume that the owner
+    /// may not make.
     pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
         for _ in 1..TRIES {
             match self.update_once(slug, patch.clone(), if_match, by).await {
-                // Somebody else's change came in between, which whoever names no revision does not mind.
+                // Another change came in between, which is fine for a caller without a revision.
                 Err(PublishError::Changed(_)) if if_match.is_none() => {}
-                // Another host has kept or dropped the same version.
+                // Another host has stored or removed the same version.
                 Err(PublishError::Store(StoreError::Conflict)) => {}
                 ended => return ended,
             }
@@ -44,7 +45,7 @@ impl Catalog {
     }
 
     async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
-        // Nobody waits for the worker that looks at it, nor for the scan.
+        // Checking in a worker and scanning happen without a lock, so nobody waits for them.
         let mut looked = if patch.is_looked_at() { self.looked_at(slug, &patch, if_match, by).await? } else { Looked::default() };
         looked.revision = looked.revision.or(if_match);
         let mut laid = self.lay(looked.prepared.as_mut(), looked.report.as_ref(), by).await?;
@@ -53,7 +54,7 @@ impl Catalog {
         updated
     }
 
-    /// Makes a change that was looked at.
+    /// Commits a change that was checked.
     async fn update_looked(
         &self,
         slug: &str,
@@ -105,7 +106,7 @@ impl Catalog {
         Ok(live)
     }
 
-    /// What of a patch a worker is asked for, and what is found in it, which may take long, against the endpoint as it is now.
+    /// Checks a patch against the current endpoint in a worker, and scans it. Both may take long.
     async fn looked_at(&self, slug: &str, patch: &Patch, if_match: Option<u64>, by: By) -> Result<Looked, PublishError> {
         let before = self.read_at(slug, if_match).await?;
         let old = &before.live.endpoint;
@@ -137,7 +138,7 @@ impl Catalog {
         self.with_report(looked, old, &endpoint).await
     }
 
-    /// Scans what becomes of `old`, if anything differs that is scanned.
+    /// Scans the changed endpoint if scanned content differs from `old`.
     async fn with_report(&self, mut looked: Looked, old: &Endpoint, endpoint: &Endpoint) -> Result<Looked, PublishError> {
         if content_differs(old, endpoint) {
             if looked.handler.is_none() {
@@ -148,7 +149,7 @@ impl Catalog {
         Ok(looked)
     }
 
-    /// An endpoint as `patch` wants it, but for what it runs.
+    /// Returns the endpoint with the patch applied, except for its handler.
     fn patched(&self, old: &Endpoint, patch: &Patch, by: By) -> Result<Endpoint, PublishError> {
         self.may_publish(&old.owner, by)?;
         may_resume(old, patch.status)?;
@@ -174,13 +175,13 @@ impl Catalog {
         Ok(endpoint)
     }
 
-    /// Writes what an endpoint may touch into its record, and since when it asks for more.
+    /// Stores what an endpoint may access in its record, and since when it requests more.
     pub(super) fn stand(&self, endpoint: &mut Endpoint, standing: Standing) {
         standing.put(endpoint);
         endpoint.review.asked_since = endpoint.asks().then(|| endpoint.review.asked_since.unwrap_or_else(|| self.clock.now()));
     }
 
-    /// The handler that a patch brings: uploaded with it, or an earlier version.
+    /// Returns the handler of a patch: uploaded with it, or an earlier version.
     async fn wanted_handler(&self, endpoint: &Endpoint, patch: &Patch) -> Result<Option<HandlerDraft>, PublishError> {
         let Some(version) = &patch.version else { return Ok(patch.handler.clone()) };
         if patch.handler.is_some() {
@@ -191,19 +192,19 @@ impl Catalog {
     }
 }
 
-/// What a worker made of a patch, and what was found in it.
+/// The result of checking and scanning a patch.
 #[derive(Default)]
 struct Looked {
-    /// Of the endpoint that it was looked at with, or that whoever asks has seen.
+    /// The revision that was checked, or that the caller has seen.
     revision: Option<u64>,
-    /// What comes to run, as it was uploaded: where the patch brings it, or it is scanned again.
+    /// The handler to run, as uploaded, if the patch contains it or it is scanned again.
     handler: Option<HandlerDraft>,
     prepared: Option<Prepared>,
-    /// There where anything differs that is scanned.
+    /// Present if scanned content differs.
     report: Option<Report>,
 }
 
-/// Only what its owner paused is theirs to resume.
+/// Checks that the owner may resume the endpoint: only if the owner paused it.
 fn may_resume(endpoint: &Endpoint, wanted: Option<Status>) -> Result<(), PublishError> {
     match (wanted, endpoint.availability()) {
         (Some(Status::Active), Availability::TakenDown) => Err(PublishError::TakenDown),
@@ -212,7 +213,7 @@ fn may_resume(endpoint: &Endpoint, wanted: Option<Status>) -> Result<(), Publish
     }
 }
 
-/// Whether anything differs that is scanned.
+/// Returns whether scanned content differs.
 pub(super) fn content_differs(old: &Endpoint, new: &Endpoint) -> bool {
     (&old.title, &old.description, &old.tags, &old.version) != (&new.title, &new.description, &new.tags, &new.version)
         || schemas_differ(old, new)
@@ -223,7 +224,7 @@ pub(super) fn schemas_differ(old: &Endpoint, new: &Endpoint) -> bool {
 }
 
 impl Reach {
-    /// What is named, and `rest` where nothing is.
+    /// Returns the named capabilities and hosts, with `rest` for those that are not named.
     pub(super) fn named(
         capabilities: Option<tollhouse_tool::Capabilities>,
         hosts: Option<&Vec<String>>,

@@ -1,4 +1,4 @@
-//! Checking an upload: all that would be said of it, all at once, and nothing of it stored.
+//! Validation of an upload: reports all problems at once, and stores nothing.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{
     standing::{Reach, Standing},
 };
 
-/// The members of a draft, and of those that must be there what stands in for one that is absent or wrong.
+/// Fields of a draft. Required ones have a placeholder for a missing or invalid value.
 const MEMBERS: &[(&str, Option<&str>)] = &[
     ("slug", Some("draft")),
     ("title", Some("draft")),
@@ -37,34 +37,35 @@ const MEMBERS: &[(&str, Option<&str>)] = &[
     ("note", None),
 ];
 
-/// What an upload would become.
+/// The endpoint that an upload would create.
 #[derive(Debug)]
 pub struct Checked {
-    /// With what it would be granted, what would be asked for it, and what was found in it.
+    /// The endpoint with its grants, price and scan result.
     pub endpoint: Endpoint,
-    /// Whether it would change an endpoint that is there.
+    /// Whether the upload would change an existing endpoint.
     pub existing: bool,
-    /// What is likely a mistake and not refused.
+    /// Likely mistakes that are not refused.
     pub warnings: Vec<String>,
 }
 
-/// A draft read member by member, so that one mistake hides no other.
+/// A draft that was read field by field, so that one mistake does not hide others.
 struct Read {
     draft: Option<Draft>,
-    /// The slug that was given, as far as it is one.
+    /// The given slug, if valid.
     slug: Option<Slug>,
-    /// Whether handler and its type are what was given.
+    /// Whether handler and handler type are the given ones.
     handler: bool,
     problems: Vec<PublishError>,
 }
 
 impl Catalog {
-    /// Says what publishing `given` would come to: the body of a create, with or without a slug. With the slug of an
-    /// endpoint of the caller's own, what changing it to that would.
+    /// Validates `given`, the body of a create request with or without a slug. If the slug belongs
+    /// to an endpoint of the caller, validates the change of that endpoint.
     ///
     /// # Errors
     ///
-    /// Everything that [`Catalog::create`] would refuse it for, in that order; or what keeps it from being checked.
+    /// Every reason for which [`Catalog::create`] would refuse it, in the same order, or the reason
+    /// why it cannot be checked.
     pub async fn check(&self, given: Map<String, Value>, owner: Owner, by: By) -> Result<Checked, Vec<PublishError>> {
         let Read { draft, slug, handler, mut problems } = read(given);
         let Some(draft) = draft else { return Err(problems) };
@@ -118,7 +119,7 @@ impl Catalog {
         if problems.is_empty() {
             return Ok(Checked { warnings: self.warnings_of(&draft, &endpoint).await, endpoint, existing: existing.is_some() });
         }
-        // What is not the upload's fault says nothing of it.
+        // A problem of the host says nothing about the upload.
         match problems.iter().position(|problem| matches!(problem, PublishError::Pool(_) | PublishError::Store(_))) {
             Some(hosts) => Err(vec![problems.swap_remove(hosts)]),
             None => {
@@ -128,7 +129,7 @@ impl Catalog {
         }
     }
 
-    /// What is wrong with each schema, or with a response that does not fit its own.
+    /// Returns the problems of each schema, and of a static response that does not match.
     async fn schema_problems(&self, endpoint: &Endpoint) -> Vec<PublishError> {
         let anything = Arc::new(json!({}));
         let (input, output) = (&endpoint.input_schema, &endpoint.output_schema);
@@ -145,10 +146,10 @@ impl Catalog {
     }
 }
 
-/// Problems that one check tells; further ones are left out.
+/// Maximum problems in one answer. Further ones are left out.
 const MAX_PROBLEMS: usize = 32;
 
-/// Longest name that is repeated, in characters.
+/// Maximum length of a name repeated in a message, in characters.
 const REPEATED: usize = 64;
 
 fn read(given: Map<String, Value>) -> Read {
@@ -185,7 +186,7 @@ fn read(given: Map<String, Value>) -> Read {
     Read { handler: is_sound("handlerType") && !unsound("/handler"), slug, draft, problems }
 }
 
-/// Each host that cannot be reached, or that there are too many.
+/// Returns a problem for each invalid host, or one if there are too many.
 fn host_problems(hosts: &[String]) -> Vec<PublishError> {
     let Err(first) = draft::hosts(hosts) else { return vec![] };
     let alone = |(index, host): (usize, &String)| {

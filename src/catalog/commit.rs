@@ -1,4 +1,4 @@
-//! A change of one endpoint: read as it is stored, committed with its events, then shown.
+//! Changes of one endpoint: read from the store, committed with their events, then made visible.
 
 use std::sync::Arc;
 
@@ -17,37 +17,38 @@ use super::{
     version::uses,
 };
 
-/// How often a commit is tried where another host keeps the same version at that moment, or lets go of it.
+/// Maximum attempts of a commit if another host stores or removes the same version at the same
+/// time.
 const TRIES: usize = 3;
 
-/// An endpoint as it is, and as it is stored.
+/// An endpoint in memory with its stored row.
 pub(super) struct Before {
     pub(super) live: Arc<Live>,
     pub(super) row: Row<String, Endpoint>,
 }
 
-/// What is to be committed.
+/// A change to commit.
 pub(super) struct Change<'a> {
     /// `None` for a new endpoint.
     pub(super) before: Option<&'a Before>,
     pub(super) endpoint: Endpoint,
     pub(super) bundle: Option<Arc<Bundle>>,
-    /// What is committed with it.
+    /// Rows to commit with it.
     pub(super) rows: Batch,
-    /// The version that is kept with it, where it is another one.
+    /// The version to store with it, if it is a new one.
     pub(super) laid: Option<&'a mut Laid>,
     pub(super) events: Vec<(Kind, Value)>,
 }
 
 impl Catalog {
-    /// The endpoint as it is stored now, if its revision is `if_match`; where none is named, the one that was shown here. What builds on it
-    /// is committed only if it is so still.
+    /// Reads the stored endpoint if its revision is `if_match`, or without `if_match`, the revision
+    /// that was visible here. A change based on it is committed only if that is still current.
     pub(super) async fn at_revision(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
         let _shown = self.showing.lock().await;
         let unknown = || PublishError::Unknown(slug.to_owned());
         let seen = if_match.or_else(|| self.all().get(slug).map(|entry| entry.revision));
         let row = ENDPOINTS.row(&*self.store, &slug.to_owned()).await?;
-        // Another host may have changed it since, or a commit may not have said that it happened.
+        // Another host may have changed it since, or a commit may not have reported its success.
         self.show_stored(slug, row.as_ref().map(|row| &row.value))?;
         let row = row.ok_or_else(unknown)?;
         let live = self.at_hand(&row.value)?;
@@ -58,27 +59,28 @@ impl Catalog {
         Ok(Before { live, row })
     }
 
-    /// The same for who only reads it: with its source, where that can be read.
+    /// Reads the stored endpoint for readers, with its source if that can be read.
     pub(super) async fn read_at(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
         let _ready = self.find(slug).await;
         self.at_revision(slug, if_match).await
     }
 
-    /// What calls take of an endpoint that is stored so. Where none has asked for it, it lacks its source: nobody needs that to hold it
-    /// back, and a bucket may take its time.
+    /// Returns the stored endpoint for calls. If no call has used it yet, it lacks its source.
+    /// Holding it back does not need the source, and fetching it from a bucket may take long.
     fn at_hand(&self, stored: &Endpoint) -> Result<Arc<Live>, PublishError> {
         if let Some(live) = self.ready.get(stored.slug.as_str()) {
             return Ok(live);
         }
         let made = self.make_without_source(stored.clone())?;
         made.grant.set(granted(&made.endpoint)?);
-        // A call that comes meanwhile has its grant.
+        // A call that arrives meanwhile already has its grant.
         let (live, gone) = self.ready.keep(&stored.slug, Arc::clone(&made), || true).unwrap_or_else(|| (made, Vec::new()));
         self.let_rest(&gone);
         Ok(live)
     }
 
-    /// Commits a change and shows it. For who holds the lock of changes: a worker is asked before.
+    /// Commits a change and makes it visible. The caller must hold the lock of changes, and have
+    /// used a worker before.
     pub(super) async fn put(&self, change: Change<'_>) -> Result<Arc<Live>, PublishError> {
         let Change { before, endpoint, bundle, mut rows, laid, events } = change;
         rows.append(uses(before.map(|before| &before.row.value), Some(&endpoint)));
@@ -92,7 +94,8 @@ impl Catalog {
         let owner = endpoint.owner.clone();
         let events: Vec<_> = events.into_iter().map(|(kind, data)| self.events.event(kind, Some(&endpoint.slug), data)).collect();
         events.iter().for_each(|event| _ = rows.append(Events::stored(&owner, event)));
-        // Made before the commit: what cannot be shown must not be stored.
+        // Created before the commit, because a change that cannot be made visible must not be
+        // stored.
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
         let (slug, may_touch) = (live.endpoint.slug.as_str(), granted(&live.endpoint)?);
@@ -111,14 +114,15 @@ impl Catalog {
         Ok(live)
     }
 
-    /// Shows where an endpoint stands now, and what it is found by.
+    /// Updates the entry of an endpoint in lists and search.
     pub(super) fn show_entry(&self, endpoint: &Endpoint) {
         let (card, slug) = (Card::of(endpoint), endpoint.slug.clone());
         let entry = card.entry(slug.clone(), self.judged(&endpoint.owner).suspended);
         self.show(|snapshot| snapshot.put(entry, Some(&card.text(slug.as_str()))));
     }
 
-    /// Commits a change of one endpoint, and what keeps its version. Where it did not happen, or nobody knows, what is stored is shown.
+    /// Commits a change of one endpoint and its version. If it failed, or the result is unknown,
+    /// makes the stored state visible.
     pub(super) async fn commit(&self, slug: &str, rows: Batch, laid: Option<&mut Laid>) -> Result<(), PublishError> {
         let before = self.all().get(slug).map(|entry| entry.revision);
         let Err(error) = self.commit_rows(rows, laid).await else { return Ok(()) };
@@ -127,7 +131,7 @@ impl Catalog {
         }
         // Another host was faster.
         Err(match (error, self.all().get(slug)) {
-            // Not at this endpoint.
+            // The conflict was not about this endpoint.
             (StoreError::Conflict, Some(entry)) if before == Some(entry.revision) => StoreError::Conflict.into(),
             (StoreError::Conflict, Some(entry)) if before.is_some() => PublishError::Changed(entry.revision),
             (StoreError::Conflict, Some(entry)) => PublishError::SlugTaken(entry.slug.clone()),
@@ -151,7 +155,7 @@ impl Catalog {
     }
 }
 
-/// The events of what an endpoint may touch and whether it takes calls, from `old` to `new`.
+/// Returns the events for changed capabilities and availability from `old` to `new`.
 pub(super) fn transitions(old: &Endpoint, new: &Endpoint, by: By, reason: Option<&str>) -> Vec<(Kind, Value)> {
     let (had, has) = (Standing::of(old).granted, Standing::of(new).granted);
     let mut events = Vec::new();
@@ -171,7 +175,7 @@ pub(super) fn transitions(old: &Endpoint, new: &Endpoint, by: By, reason: Option
     events
 }
 
-/// Why an endpoint takes calls or not, for events.
+/// Returns the reason of an availability for events.
 fn why(availability: Availability) -> &'static str {
     match availability {
         Availability::Active => "active",

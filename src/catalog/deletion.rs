@@ -1,12 +1,14 @@
-//! Deleting an endpoint: a mark first, then what the endpoint kept.
+//! Deletion of an endpoint: first a mark, then its data.
 //!
-//! The commit that takes the record away leaves a mark, and [closes](tollhouse_capability::CapabilityServices::close) what the endpoint keeps:
-//! no host stores anything of it after that commit. Then secrets, keys, log lines and files go, outside every lock. Where that is cut short,
-//! by a crash or by the store, a [job](Catalog::finish_deletions) of any host goes on with it. The mark stays for an hour more, in which a
-//! call that was running may write its last log lines; they go with the mark.
+//! The commit that removes the record leaves a mark, and
+//! [closes](tollhouse_capability::CapabilityServices::close) the endpoint's data: no host stores
+//! any of it after that commit. Then secrets, keys, log lines and files are removed without a lock.
+//! If that is interrupted by a crash or the store, a [job](Catalog::finish_deletions) on any host
+//! continues. The mark stays for one more hour, in which running calls may write their last log
+//! lines. These are removed with the mark.
 //!
-//! All that an endpoint keeps is found by its id, and no id is used twice. So an endpoint that takes the slug finds nothing of the deleted
-//! one, and the job removes nothing of the new one.
+//! All data of an endpoint is found by its id, and ids are never reused. So an endpoint that takes
+//! the slug finds no data of the deleted one, and the job removes none of the new one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,45 +26,48 @@ use super::{
     version::uses,
 };
 
-/// By when there is something to do about it.
+/// Marks by the time when the next step is due.
 pub(super) const DELETIONS: Table<(Timestamp, EndpointId), Deletion> = schema::DELETIONS.holding();
 tollhouse_store::json_values!(Deletion);
 
-/// How long whoever deletes an endpoint waits for what it kept to be gone; after that the job does the rest.
+/// Time that a deletion waits for the endpoint's data to be removed. After that the job does the
+/// rest.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a mark stays, in milliseconds: many times longer than a call may run.
+/// Lifetime of a mark, in milliseconds. Much longer than any call.
 pub(super) const MARKED_MS: u64 = 60 * 60 * 1_000;
 
-/// Marks that are read at once.
+/// Marks per page.
 const SOME: usize = 100;
 
-/// How often a deletion is tried that meets other changes of its owner's endpoints.
+/// Maximum attempts of a deletion that conflicts with other changes of its owner's endpoints.
 const TRIES: usize = 8;
 
-/// The mark of an endpoint that was deleted.
+/// The mark of a deleted endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Deletion {
     slug: String,
-    /// Whether what it kept is gone.
+    /// Whether its data has been removed.
     cleared: bool,
 }
 
-/// A mark as it is stored.
+/// A stored mark.
 type Mark = Row<(Timestamp, EndpointId), Deletion>;
 
 impl Catalog {
-    /// Takes an endpoint out of the catalogue. Its receipts stay; what its handler kept in kv, files and logs goes, and so do its secrets:
-    /// at once, or in the background where there is much of it. Its slug stays with its owner, or with the admin where something was held
-    /// back, taken away or capped: deleting undoes no decision. There its sources stay too; else they go.
+    /// Deletes an endpoint from the catalog. Its receipts stay. Its secrets, and the kv, files and
+    /// logs of its handler are removed: at once, or in the background if there is much. Its slug
+    /// stays reserved for its owner. If content was held back, or anything was revoked or capped,
+    /// it stays with the admin, because deleting must not undo a decision. In that case its sources
+    /// stay too; otherwise they are removed.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Unknown`] and the store's.
+    /// [`PublishError::Unknown`] and those of the store.
     pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
         let mut deleted = self.delete_record(slug, if_match, by).await;
         for _ in 1..TRIES {
-            // Another host has added or removed an endpoint of the owner at that moment.
+            // Another host has added or removed an endpoint of the owner at the same time.
             let Err(PublishError::Store(StoreError::Conflict)) = &deleted else { break };
             deleted = self.delete_record(slug, if_match, by).await;
         }
@@ -75,7 +80,7 @@ impl Catalog {
         Ok(old)
     }
 
-    /// Takes the record away, and leaves the mark.
+    /// Removes the record, and leaves the mark.
     async fn delete_record(&self, slug: &str, if_match: Option<u64>, by: By) -> Result<(Arc<Live>, Mark), PublishError> {
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, if_match).await?;
@@ -89,7 +94,7 @@ impl Catalog {
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
         rows.put(&RETIRED_OF, &(of(owner), slug.to_owned()), &());
         rows.append(self.one_less(owner).await?);
-        // Due from the first moment on, by whichever clock.
+        // Due at once, by any clock.
         let mark = DELETIONS.own((Timestamp(0), id.clone()), Deletion { slug: slug.to_owned(), cleared: false });
         rows.put(&DELETIONS, &mark.key, &mark.value);
         rows.put(&DELETED, &slug.to_owned(), &Deleted { id: id.clone(), owner: owner.clone() });
@@ -109,12 +114,12 @@ impl Catalog {
         Ok((old, mark))
     }
 
-    /// Removes what deleted endpoints kept and is there still, and the marks of those that were deleted long ago. For a job that one host
-    /// does at a time; what it does not come to, the next turn does.
+    /// Removes remaining data of deleted endpoints, and old marks. For a job that runs on one host
+    /// at a time. The next run continues where this one stops.
     ///
     /// # Errors
     ///
-    /// The store's, of the last that failed. It stops none of the others.
+    /// The last error of the store. It does not stop the other deletions.
     pub async fn finish_deletions(&self) -> Result<(), StoreError> {
         let (mut due, mut finished) = (DELETIONS.all().before(&self.now_for_sure().await?), Ok(()));
         while let Some((page, rest)) = DELETIONS.sound(&*self.store, &due, SOME).await? {
@@ -130,7 +135,7 @@ impl Catalog {
         finished
     }
 
-    /// Removes what a deleted endpoint kept, and says in the mark that it has.
+    /// Removes the data of a deleted endpoint, and records that in its mark.
     async fn clear(&self, mark: &Mark) -> Result<(), StoreError> {
         let id = &mark.key.1;
         self.services.forget(id).await?;
@@ -140,28 +145,29 @@ impl Catalog {
         done_once(batch.commit(&*self.store, Durability::Buffered).await)
     }
 
-    /// Removes what calls wrote that ran while their endpoint was deleted, and the mark.
+    /// Removes data written by calls that ran during the deletion, and the mark.
     async fn unmark(&self, mark: &Mark) -> Result<(), StoreError> {
         let id = &mark.key.1;
         self.services.forget(id).await?;
         let mut batch = Batch::new();
         self.services.release(&mut batch, id);
         batch.remove(&DELETIONS, mark);
-        // Another endpoint may have been deleted under the slug since.
+        // Another endpoint may have been deleted under the same slug since.
         if let Some(row) = DELETED.row(&*self.store, &mark.value.slug).await?.filter(|row| row.value.id == *id) {
             batch.remove(&DELETED, &row);
         }
         done_once(batch.commit(&*self.store, Durability::Buffered).await)
     }
 
-    /// The time, as both this host and the store have it by now: where this host is ahead, that ends no mark early.
+    /// Returns the earlier of this host's and the store's time, so that a fast clock ends no mark
+    /// early.
     async fn now_for_sure(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() { Ok(now.min(self.store.now().await?)) } else { Ok(now) }
     }
 }
 
-/// A commit that another host has made meanwhile is made.
+/// Treats a conflict as success: another host has made the same commit.
 fn done_once<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
     match committed {
         Ok(_) | Err(StoreError::Conflict) => Ok(()),

@@ -1,4 +1,4 @@
-//! The body of create: what a builder may say of an endpoint, and what is refused.
+//! The body of a create request, and its validation.
 
 use std::sync::Arc;
 
@@ -11,92 +11,94 @@ use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, Slug, Status,
 
 use super::{By, Policy, PublishError, limits::limits_over};
 
-/// Longest title, in characters.
+/// Maximum length of a title, in characters.
 pub(super) const MAX_TITLE: usize = 120;
-/// Longest description, in characters.
+/// Maximum length of a description, in characters.
 pub(super) const MAX_DESCRIPTION: usize = 2_000;
-/// Most tags.
+/// Maximum number of tags.
 pub(super) const MAX_TAGS: usize = 16;
-/// Longest tag, in characters.
+/// Maximum length of a tag, in characters.
 pub(super) const MAX_TAG: usize = 32;
-/// Longest note, in characters.
+/// Maximum length of a note, in characters.
 const MAX_NOTE: usize = tool::texts::MAX_VERSION_NOTE;
-/// Slugs that would stand where `/ai/endpoints/…` has paths of its own.
+/// Slugs that would collide with paths below `/ai/endpoints/…`.
 const PATHS: &[&str] = &["check", "create"];
-/// Most allowed hosts.
+/// Maximum number of allowed hosts.
 pub(super) const MAX_HOSTS: usize = 64;
 
 /// The body of `POST /ai/endpoints/create`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Draft {
-    /// What it is to be called by.
+    /// Its name in addresses.
     pub slug: Slug,
-    /// For people.
+    /// Title for people.
     pub title: String,
-    /// For people and for models that choose a tool.
+    /// Description for people, and for models that choose a tool.
     #[serde(default)]
     pub description: String,
-    /// Default: active.
+    /// Initial status. Default: active.
     #[serde(default = "active")]
     pub status: Status,
-    /// What one call is to cost. Default: nothing.
+    /// Price of a call. Default: 0.
     #[serde(default)]
     pub price_usd: MicroUsd,
-    /// What one call is to cost at most, where its handler says with `ctx.charge` what it does. Default: the price is fixed.
+    /// Maximum price of a call, if its handler sets the price with `ctx.charge`. Default: the price
+    /// is fixed.
     #[serde(default)]
     pub max_price_usd: MicroUsd,
-    /// What kind of code answers.
+    /// Type of the handler.
     pub handler_type: HandlerType,
-    /// For who searches.
+    /// Tags for search.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// What an input must fit. Default: any object.
+    /// Schema of inputs. Default: any object.
     #[serde(default = "any_object")]
     pub input_schema: Arc<Value>,
-    /// What an answer must fit. Default: anything.
+    /// Schema of results. Default: anything.
     #[serde(default = "anything")]
     pub output_schema: Arc<Value>,
-    /// What it is to touch. Default: nothing.
+    /// Requested capabilities. Default: none.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// What answers; absent for the host's own code.
+    /// The handler. Absent for the host's built-in ones.
     pub handler: Option<HandlerDraft>,
     #[serde(default)]
     limits: Map<String, Value>,
-    /// Hosts that `httpGetJson` is to reach.
+    /// Hosts for `httpGetJson`.
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
-    /// Whether a process may serve more than one call. Default: it may.
+    /// Whether a process may serve several calls. Default: warm, so it may.
     #[serde(default = "warm")]
     pub isolation: Isolation,
-    /// What it is paid in, of what the host takes: networks, each as CAIP-2, or tokens, each as `network/token`. Default: all.
+    /// Accepted ways to pay, from those of the host: networks as CAIP-2 ids, or tokens as
+    /// `network/token`. Default: all.
     #[serde(default)]
     pub accepts: Vec<String>,
-    /// What builders vouch for.
+    /// Attestation of a builder.
     pub safety_attestation: Option<SafetyAttestation>,
-    /// What is said of this version to its owner and to admins. Default: nothing.
+    /// Note about this version for its owner and admins. Default: none.
     #[serde(default)]
     pub note: String,
-    /// By which front it is uploaded: that says so, and no body.
+    /// The interface of the upload. Set by the interface itself, not in the body.
     #[serde(skip)]
     pub via: Option<Via>,
 }
 
-/// What answers, as uploaded.
+/// A handler as uploaded.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "HandlerFields")]
 pub enum HandlerDraft {
-    /// `{source, language?}`; JavaScript where no language is named.
+    /// `{source, language?}`. The default language is JavaScript.
     Source {
-        /// One module.
+        /// Source of a single module.
         source: String,
-        /// What it is written in.
+        /// Language of the source.
         language: Language,
     },
     /// `{response}`
     Response {
-        /// What each call is answered.
+        /// The answer to every call.
         response: Arc<Value>,
     },
 }
@@ -123,14 +125,14 @@ impl TryFrom<HandlerFields> for HandlerDraft {
     }
 }
 
-/// A builder's word that the upload is lawful and theirs to publish.
+/// A builder's statement that the upload is lawful and theirs to publish.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SafetyAttestation {
     pub accepted: bool,
 }
 
 impl Draft {
-    /// The limits in force: the defaults, changed as the draft says.
+    /// Returns the effective limits: the defaults with the draft's changes.
     pub(super) fn limits(&self, ceilings: &Limits) -> Result<Limits, PublishError> {
         limits_over(Limits::default(), &self.limits, ceilings)
     }
@@ -139,7 +141,7 @@ impl Draft {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Everything that a look at slug, texts and headers finds wrong.
+    /// Returns all problems with slug, texts and headers.
     pub(super) fn problems(&self) -> Vec<PublishError> {
         let taken = self.slug == Slug::builder_registration() || PATHS.contains(&self.slug.as_str());
         let slug = taken.then(|| PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
@@ -153,7 +155,7 @@ impl Draft {
             .collect()
     }
 
-    /// Each limit that it cannot have.
+    /// Returns a problem for each invalid limit.
     pub(super) fn limit_problems(&self, ceilings: &Limits) -> impl Iterator<Item = PublishError> {
         self.limits
             .iter()
@@ -161,7 +163,7 @@ impl Draft {
     }
 }
 
-/// How high whoever changes an endpoint may set its limits.
+/// Returns the ceilings for limits set by this kind of user.
 pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
     match by {
         By::Host | By::Admin => Limits::ceilings(),
@@ -169,12 +171,12 @@ pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
     }
 }
 
-/// What of an input schema matters to no call, but to the clients that list the tool.
+/// Checks parts of an input schema that only matter to clients which list the tool.
 pub(super) fn check_input(schema: &Value) -> Result<(), PublishError> {
     tool::check_headers(schema).map_err(|error| PublishError::schema(Side::Input, error))
 }
 
-/// Whether a note is one.
+/// Checks the length of a note.
 pub(super) fn check_note(note: &str) -> Result<(), PublishError> {
     if note.chars().count() <= MAX_NOTE {
         Ok(())
@@ -183,7 +185,7 @@ pub(super) fn check_note(note: &str) -> Result<(), PublishError> {
     }
 }
 
-/// Whether a handler of this type can say what a call costs, within these bounds.
+/// Checks that a handler of this type can set its price within these bounds.
 pub(super) fn check_most(handler: HandlerType, price: MicroUsd, most: MicroUsd) -> Result<(), PublishError> {
     let refused = |message: &str| Err(PublishError::field("/maxPriceUsd", message));
     match (most.is_zero(), handler.runtime()) {
@@ -194,7 +196,7 @@ pub(super) fn check_most(handler: HandlerType, price: MicroUsd, most: MicroUsd) 
     }
 }
 
-/// Everything that is wrong with what people read.
+/// Returns all problems with texts.
 pub(super) fn text_problems(title: &str, description: &str, tags: &[String]) -> Vec<PublishError> {
     let mut problems = Vec::new();
     if title.trim().is_empty() || title.chars().count() > MAX_TITLE {
@@ -213,7 +215,7 @@ pub(super) fn text_problems(title: &str, description: &str, tags: &[String]) -> 
     problems
 }
 
-/// Hosts as they are compared: lower case, each once.
+/// Returns normalized hosts: in lowercase, without duplicates.
 pub(super) fn hosts(named: &[String]) -> Result<Vec<String>, PublishError> {
     if named.len() > MAX_HOSTS {
         return Err(PublishError::field("/allowedHosts", format!("an endpoint names at most {MAX_HOSTS} hosts")));
@@ -240,7 +242,7 @@ fn anything() -> Arc<Value> {
     Arc::new(json!({}))
 }
 
-/// Default isolation, for drafts that say nothing.
+/// Returns the default isolation of drafts.
 fn warm() -> Isolation {
     Isolation::default()
 }

@@ -1,7 +1,8 @@
-//! What the catalogue holds in memory of every endpoint: who it is, where it stands, and what lists are narrowed by. All else is read
-//! when it is asked for.
+//! The in-memory entry of every endpoint: identity, state, and the fields that lists filter by.
+//! Everything else is read on demand.
 //!
-//! Beside each record the store has a [`Card`], from which a start makes the entry without reading the record.
+//! Beside each record, the store has a [`Card`], from which a start creates the entry without
+//! reading the record.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,37 +25,37 @@ pub(super) const ENDPOINTS: Table<String, Endpoint> = schema::ENDPOINTS.indexed(
 pub(super) const CARDS: Table<String, Card> = schema::CATALOGUE.holding();
 tollhouse_store::postcard_values!(Card);
 
-/// An endpoint, as short as it is known by.
+/// The minimal in-memory data of an endpoint.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// What it is called by.
+    /// Its slug.
     pub slug: Slug,
-    /// Its id, packed.
+    /// Its packed id.
     pub(super) id: [u8; 16],
-    /// Whose it is.
+    /// Its owner.
     pub owner: Arc<Owner>,
-    /// Counts changes.
+    /// Its revision, which counts changes.
     pub revision: u64,
     /// When its slug was published.
     pub created_at: Timestamp,
-    /// What one call costs at most.
+    /// Maximum price of a call.
     pub most_usd: MicroUsd,
-    /// Since when an admin has something to decide about it; `None` where there is nothing.
+    /// Since when an admin has something to decide about it, if anything.
     waits_since: Option<NonZeroU64>,
-    /// In lower case, each once.
+    /// Tags in lowercase, without duplicates.
     pub(super) tags: Box<[Arc<str>]>,
-    /// Where its words are.
+    /// Location of its words in the search index.
     pub(super) words: Slot,
-    /// What is asked of its limits and its tier; `None` where nothing is.
+    /// Its own limits, caps and tier cap. `None` if there are none.
     pub(super) asked: Option<Arc<String>>,
     marks: Marks,
 }
 
-/// There are a million of them.
+/// There may be a million entries.
 const _: () = assert!(size_of::<Entry>() <= 112, "with its two counts an entry is 128 bytes");
 
 bitflags::bitflags! {
-    /// What is so of an endpoint.
+    /// Flags of an endpoint.
     #[derive(Debug, Clone, Copy)]
     struct Marks: u8 {
         const PAUSED = 1;
@@ -66,7 +67,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What is stored of an endpoint beside its record: what is in memory, and what is searched.
+/// The stored summary of an endpoint beside its record: data for its entry, and searchable texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Card {
     id: EndpointId,
@@ -86,7 +87,7 @@ pub(super) struct Card {
     takes_objects: bool,
 }
 
-/// What is asked of an endpoint's limits and its tier, as it is stored.
+/// An endpoint's own limits, caps and tier cap, as stored.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) own_limits: Limits,
@@ -94,7 +95,7 @@ pub(super) struct Asked {
     pub(super) tier_cap: Tier,
 }
 
-/// The card of an endpoint, written with its record.
+/// Returns the card of an endpoint, which is written with its record.
 fn card(slug: &String, endpoint: &Endpoint) -> Option<tollhouse_store::Entry> {
     Some(schema::CATALOGUE.entry(slug, &Card::of(endpoint)))
 }
@@ -125,22 +126,22 @@ impl Card {
         }
     }
 
-    /// Whether an entry is of the endpoint as it is here.
+    /// Returns whether an entry has the same id and revision.
     pub(super) fn is_of(&self, entry: &Entry) -> bool {
         entry.is(&self.id) && entry.revision == self.revision
     }
 
-    /// What is searched of it.
+    /// Returns its searchable texts.
     pub(super) fn text<'a>(&'a self, slug: &'a str) -> Text<'a> {
         Text { slug, title: &self.title, tags: &self.tags, description: &self.description }
     }
 
-    /// Whose it is.
+    /// Returns its owner.
     pub(super) fn owner(&self) -> Owner {
         self.owner.clone().map_or(Owner::Platform, Owner::Builder)
     }
 
-    /// What of it is held in memory.
+    /// Returns its in-memory entry.
     pub(super) fn entry(&self, slug: Slug, owner_suspended: bool) -> Entry {
         let tags: BTreeSet<_> = self.tags.iter().map(|tag| tag.to_ascii_lowercase()).collect();
         let mut marks = Marks::empty();
@@ -157,7 +158,7 @@ impl Card {
             revision: self.revision,
             created_at: Timestamp(self.created_at),
             most_usd: MicroUsd(self.most_usd),
-            // What waits since ever waits longest.
+            // Time 0 means the longest wait.
             waits_since: self.waits_since.map(|since| NonZeroU64::new(since).unwrap_or(NonZeroU64::MIN)),
             tags: tags.into_iter().map(Arc::from).collect(),
             words: Slot::MAX,
@@ -174,19 +175,19 @@ impl Item for Arc<Entry> {
 }
 
 impl Entry {
-    /// Since when an admin has something to decide about it; `None` where there is nothing.
+    /// Returns since when an admin has something to decide about it, if anything.
     #[must_use]
     pub fn waits_since(&self) -> Option<Timestamp> {
         self.waits_since.map(|since| Timestamp(since.get()))
     }
 
-    /// Whether this is the endpoint with that id.
+    /// Returns whether it has this id.
     #[must_use]
     pub fn is(&self, id: &EndpointId) -> bool {
         self.id == id.packed()
     }
 
-    /// Whether it takes calls.
+    /// Returns whether it accepts calls, or why not.
     #[must_use]
     pub fn availability(&self) -> Availability {
         let status = if self.marks.contains(Marks::PAUSED) { Status::Paused } else { Status::Active };
@@ -194,54 +195,56 @@ impl Entry {
         Availability::of(has(Marks::TAKEN_DOWN), has(Marks::HELD), has(Marks::OWNER_SUSPENDED), status)
     }
 
-    /// Whether it takes calls.
+    /// Returns whether it accepts calls.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.availability() == Availability::Active
     }
 
-    /// Where it stands.
+    /// Returns its state.
     #[must_use]
     pub fn state(&self) -> EndpointState {
         EndpointState::of(self.availability(), self.marks.contains(Marks::REJECTED))
     }
 
-    /// Whether everyone may see it: not while an admin holds it back.
+    /// Returns whether everyone may see it, which is not the case while an admin holds it back.
     #[must_use]
     pub fn listed(&self) -> bool {
         !self.availability().held_back()
     }
 
-    /// Whether it costs something, or may.
+    /// Returns whether it has or may have a price.
     #[must_use]
     pub fn is_paid(&self) -> bool {
         !self.most_usd.is_zero()
     }
 
-    /// Whether agents call it by the name of a tool: it takes calls, and arguments that have names.
+    /// Returns whether agents can call it as a named tool: it is active, and its input is an
+    /// object.
     #[must_use]
     pub fn is_tool(&self) -> bool {
         self.marks.contains(Marks::TAKES_OBJECTS) && self.is_active()
     }
 
-    /// Whether it has this tag, in any case.
+    /// Returns whether it has this tag, ignoring ASCII case.
     #[must_use]
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|has| has.eq_ignore_ascii_case(tag))
     }
 
-    /// Has it stand as it does where its owner is suspended, or is not.
+    /// Sets whether its owner is suspended.
     pub(super) fn suspend_owner(&mut self, suspended: bool) {
         self.marks.set(Marks::OWNER_SUSPENDED, suspended);
     }
 
-    /// What is asked of its limits and its tier.
+    /// Returns its own limits, caps and tier cap.
     pub(super) fn asked(&self) -> Asked {
         self.asked.as_ref().and_then(|asked| serde_json::from_str(asked).ok()).unwrap_or_default()
     }
 }
 
-/// Whether an admin has something to decide: not about content that one has refused already.
+/// Returns whether an admin has something to decide. Content that an admin has already refused does
+/// not count.
 pub(super) fn waits(endpoint: &Endpoint) -> bool {
     let undecided = |kind| kind == HoldKind::ContentReview || !endpoint.review.refused;
     endpoint.asks() || endpoint.review.hold.as_ref().is_some_and(|hold| undecided(hold.kind))

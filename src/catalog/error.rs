@@ -1,4 +1,4 @@
-//! Why an endpoint was not published or changed.
+//! Errors of publishing and changing endpoints.
 
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{LoadError, Side, StopReason};
@@ -9,14 +9,14 @@ use tollhouse_tool::{ForeignHandler, SchemaError, Slug, finding::Finding};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PublishError {
-    /// A field cannot be what it is.
+    /// A field is invalid.
     #[error("{message}")]
     Field { pointer: String, message: String },
     #[error("the slug `{0}` is taken")]
     SlugTaken(Slug),
     #[error("no endpoint is called `{0}`")]
     Unknown(String),
-    /// `If-Match` names another revision.
+    /// `If-Match` has a different revision.
     #[error("it has changed since: it is at revision {0}")]
     Changed(u64),
     #[error("handler does not load: {0}")]
@@ -25,7 +25,7 @@ pub enum PublishError {
     Pool(#[source] PoolError),
     #[error("a builder vouches for what they upload: send `safetyAttestation.accepted` as `true`")]
     AttestationRequired,
-    /// What was found, without the matched text.
+    /// The findings, without the matched text.
     #[error("the upload contains what this host does not publish")]
     Blocked(Vec<Finding>),
     #[error("the endpoint keeps no such version")]
@@ -48,10 +48,10 @@ pub enum PublishError {
     NothingToDecide,
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is where its object cannot be had now.
+    /// The bucket with the source is unavailable.
     #[error("the source cannot be read: {0}")]
     Source(String),
-    /// It was put where it is not any more.
+    /// The source is missing in the bucket.
     #[error("the source is lost: {0}")]
     Lost(String),
     #[error("a stored record does not read: {0}")]

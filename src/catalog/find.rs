@@ -1,4 +1,5 @@
-//! Finding an endpoint: what calls take, and what lists tell of it. What was made of it last is kept; else it is made of its record.
+//! Look-up of endpoints for calls and lists. Recently used ones are cached. Others are created from
+//! their record.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -11,56 +12,56 @@ use tollhouse_tool::Endpoint;
 
 use super::{Catalog, Entry, Live, PublishError, Shown, entry::ENDPOINTS, granted};
 
-/// How often an endpoint is made again that has changed meanwhile.
+/// Maximum attempts to create an endpoint that changes meanwhile.
 const TRIES: usize = 8;
 
-/// Records that are read at once for a list.
+/// Records read at the same time for a list.
 const AT_ONCE: usize = 16;
 
-/// How far a list has come.
+/// Progress of filling a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Filled {
-    /// How many were taken, or are there no more.
+    /// Number of entries that were taken or do not exist any more.
     pub passed: usize,
-    /// Whether one was left that is behind those.
+    /// Whether an entry was left after those.
     pub more: bool,
 }
 
 impl Catalog {
-    /// The endpoint called `slug`, with the version that a call starting now runs on. Ready at once where it was asked for before, and is
-    /// kept.
+    /// Returns the endpoint `slug`, with the version for calls that start now. Immediate if it is
+    /// cached.
     ///
     /// # Errors
     ///
-    /// The store's; a record that does not read is [`StoreError::Away`].
+    /// Those of the store. An unreadable record is [`StoreError::Away`].
     pub async fn find(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
         match self.found(slug) {
             Some(live) => Ok(Some(live)),
-            // Boxed: the future of who finds it at once stays small.
+            // Boxed to keep the future small for cached endpoints.
             None => Box::pin(self.find_again(slug)).await,
         }
     }
 
-    /// The endpoint called `slug`, if it is kept ready for calls.
+    /// Returns the endpoint `slug` if it is cached and ready for calls.
     #[must_use]
     pub fn found(&self, slug: &str) -> Option<Arc<Live>> {
         self.ready.get(slug).filter(|live| !live.lacks_source())
     }
 
-    /// The endpoint called `slug` as strangers may see it: not while an admin holds it back.
+    /// Returns the endpoint `slug` for the public: not while an admin holds it back.
     ///
     /// # Errors
     ///
-    /// As [`Catalog::find`].
+    /// The same as [`Catalog::find`].
     pub async fn find_listed(&self, slug: &str) -> Result<Option<Arc<Shown>>, StoreError> {
         Ok(self.shown(slug).await?.filter(|shown| shown.endpoint.listed()))
     }
 
-    /// The endpoint called `slug`, as it is told of.
+    /// Returns the endpoint `slug` with its public data.
     ///
     /// # Errors
     ///
-    /// As [`Catalog::find`].
+    /// The same as [`Catalog::find`].
     pub async fn shown(&self, slug: &str) -> Result<Option<Arc<Shown>>, StoreError> {
         if let Some(shown) = self.told.get(slug) {
             return Ok(Some(shown));
@@ -80,11 +81,11 @@ impl Catalog {
         Err(StoreError::Contended)
     }
 
-    /// Hands those of `entries` that are there still, as they are told of, to `takes`, until it takes no more.
+    /// Passes those of `entries` that still exist to `takes`, until it returns false.
     ///
     /// # Errors
     ///
-    /// As [`Catalog::find`].
+    /// The same as [`Catalog::find`].
     pub async fn fill(
         &self,
         entries: impl Iterator<Item = &Arc<Entry>> + Send,
@@ -105,7 +106,8 @@ impl Catalog {
         }
     }
 
-    /// Makes an endpoint ready that is not kept: one maker at a time. Those who waited for one that failed do not try it again.
+    /// Creates an endpoint that is not cached. One task does it at a time; if it fails, the tasks
+    /// that waited do not try again.
     async fn find_again(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
         let Some(named) = self.all().get(slug).map(|entry| entry.slug.clone()) else { return Ok(None) };
         let began = Instant::now();
@@ -130,7 +132,8 @@ impl Catalog {
             let since = self.remade.load(Ordering::SeqCst);
             let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
             if known.as_ref().is_some_and(|known| !known.is_of(&endpoint)) {
-                // What runs has the grant of what is kept: who shows the change changes that too.
+                // The running version shares its grant, which is updated when the change becomes
+                // visible.
                 self.follow_endpoint(slug).await?;
                 continue;
             }
@@ -146,7 +149,7 @@ impl Catalog {
         Err(StoreError::Contended)
     }
 
-    /// The record of an endpoint.
+    /// Reads the record of an endpoint.
     async fn stored(&self, slug: &str) -> Result<Option<Endpoint>, StoreError> {
         let stored = ENDPOINTS.get(&*self.store, &slug.to_owned()).await?;
         Ok(stored.map(|mut endpoint| {
@@ -155,8 +158,8 @@ impl Catalog {
         }))
     }
 
-    /// Whether a record that was read says what is known of the endpoint, or more, and nothing else that it was made with has changed
-    /// `since`.
+    /// Returns whether a record is at least as new as the entry, and nothing else that the endpoint
+    /// depends on has changed `since`.
     fn is_current(&self, endpoint: &Endpoint, since: u64) -> bool {
         let all = self.all();
         let behind = |entry: &Arc<Entry>| {
@@ -165,7 +168,8 @@ impl Catalog {
         self.remade.load(Ordering::SeqCst) == since && all.get(endpoint.slug.as_str()).is_some_and(|entry| !behind(entry))
     }
 
-    /// Ends the workers of endpoints that are kept no more: what is decided of them later reaches no worker that is not known of.
+    /// Ends the workers of endpoints that were evicted, because later decisions about them would
+    /// not reach unknown workers.
     pub(super) fn let_rest(&self, gone: &[Arc<Live>]) {
         gone.iter().for_each(|live| self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version));
     }

@@ -1,4 +1,4 @@
-//! Whether a value fits an endpoint's schema, where no handler of its own is asked: the endpoint's worker tells.
+//! Schema validation of values by an endpoint's worker, without running its handler.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,25 +11,25 @@ use tollhouse_tool::{Endpoint, Handler, Mismatch};
 
 use super::{Catalog, Live, PublishError};
 
-/// Why a value is not known to fit.
+/// Why a value did not pass validation.
 #[derive(Debug)]
 pub enum Unfit {
-    /// The value does not fit.
+    /// The value is invalid.
     Mismatch(Mismatch),
-    /// The schema took more than a call may spend, or its worker ended.
+    /// The schema exceeded the limits of a call, or its worker ended.
     Stopped(StopReason),
-    /// It was not looked at.
+    /// The value was not validated.
     Pool(PoolError),
 }
 
-/// For whom a value is held against its schema.
+/// The context of a validation.
 #[derive(Debug, Clone, Copy)]
 pub enum Asker<'a> {
-    /// A call, which may have been paid for, in the turn of its caller.
+    /// A call, possibly paid, in the turn of its caller.
     Call(&'a Turn),
     /// A dry run, in the turn of its owner.
     DryRun(&'a Turn),
-    /// An upload: whoever publishes pays with its turn for all of it.
+    /// An upload. Its whole cost counts for the publisher's turn.
     Upload,
 }
 
@@ -43,18 +43,20 @@ impl<'a> Asker<'a> {
 }
 
 impl Live {
-    /// Calls of one endpoint under way at once.
+    /// Maximum concurrent calls of one endpoint.
     pub const CONCURRENCY: usize = 64;
 
-    /// Whether JSON `text` fits the schema of `side`, under the limits of a call.
+    /// Validates JSON `text` against the schema of `side`, within the limits of a call.
     ///
     /// # Errors
     ///
-    /// [`Unfit`]; never for a schema of which the host can tell by itself, see [`Shape`](tollhouse_tool::Shape).
+    /// [`Unfit`]. Never for a schema that the host can check by itself, see
+    /// [`Shape`](tollhouse_tool::Shape).
     pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, asker: Asker<'_>) -> Result<(), Unfit> {
         let Some(bundle) = self.bundle.as_ref().filter(|bundle| bundle.schemas.get(side).is_some()) else { return Ok(()) };
         let endpoint = &self.endpoint;
-        // What a draft does wrong is held against no call of its endpoint, and it shares no process with one.
+        // Faults of a draft must not count against calls of its endpoint, and it must not share a
+        // process with them.
         let (key, isolation) = match asker {
             Asker::Call(_) => (endpoint.id.as_str(), Isolation::Warm),
             Asker::DryRun(_) | Asker::Upload => (&*format!("{}/dry", endpoint.id), Isolation::Fresh),
@@ -83,14 +85,14 @@ impl Live {
             Outcome::Returned(_) => Ok(()),
             Outcome::Unfit(_, problems) => Err(Unfit::Mismatch(Mismatch { problems })),
             Outcome::Stopped(reason) => Err(Unfit::Stopped(reason)),
-            // Nothing ran that could throw.
+            // No code ran that could throw.
             Outcome::Threw(_) => Err(Unfit::Stopped(StopReason::Crashed)),
         }
     }
 }
 
 impl Catalog {
-    /// Whether what an endpoint always answers, if it is always the same, is what it promises: before it is stored.
+    /// Validates the fixed answer of an endpoint against its schema before it is stored.
     pub(super) async fn promises_kept(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>) -> Result<(), PublishError> {
         match endpoint.handler {
             Handler::Static(_) => self.answers_fit(&self.make_live(endpoint, bundle, Arc::default())?).await,
@@ -98,7 +100,7 @@ impl Catalog {
         }
     }
 
-    /// Whether what `live` always answers, if it is always the same, is what it promises.
+    /// Validates the fixed answer of `live` against its schema.
     pub(super) async fn answers_fit(&self, live: &Live) -> Result<(), PublishError> {
         let Handler::Static(response) = &live.endpoint.handler else { return Ok(()) };
         let unfit = match live.output.check(response) {
@@ -109,20 +111,20 @@ impl Catalog {
     }
 }
 
-/// Why a response is not known to be what its endpoint promises.
+/// Returns the error for a fixed answer that did not pass validation.
 fn unpromised(unfit: Unfit) -> PublishError {
     match unfit {
         Unfit::Mismatch(mismatch) => {
             PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
         }
-        // The worker ended, which says nothing of the schema.
+        // The worker ended, which says nothing about the schema.
         Unfit::Stopped(reason @ StopReason::Crashed) => PublishError::Pool(PoolError::Stopped(reason)),
         Unfit::Stopped(reason) => PublishError::field("/outputSchema", format!("the response could not be checked: {reason}")),
         Unfit::Pool(error) => error.into(),
     }
 }
 
-/// Grants nothing.
+/// An op host that grants nothing.
 struct Checking<'a>(Asker<'a>);
 
 impl OpHost for Checking<'_> {

@@ -1,9 +1,11 @@
-//! What is stored, shown: as other hosts of the store have changed it, and after a commit that did not say how it ended.
+//! Makes the stored state visible: changes of other hosts, and commits whose result is unknown.
 //!
-//! Nothing here waits for the lock of changes: what other hosts have changed is shown also while a change of this host takes long. Whoever shows
-//! something holds the lock of showing from its read on.
+//! Nothing here waits for the lock of changes, so changes of other hosts become visible even during
+//! a long change of this host. A task that makes something visible holds the lock of showing from
+//! its read on.
 //!
-//! A record that does not read, as of a later version, changes nothing that is shown: calls go on by what was there before.
+//! An unreadable record, for example from a later version, changes nothing that is visible. Calls
+//! continue with the previous state.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,13 +25,13 @@ use super::{
     version::uses,
 };
 
-/// Cards that are read at once.
+/// Cards per page.
 const CARDS_AT_ONCE: usize = 1_000;
 
-/// How long the card of an endpoint may take to be written that a host of an earlier version has left as it was.
+/// Maximum time to rewrite an endpoint's card that a host of an earlier version left unchanged.
 const MENDED_WITHIN: Duration = Duration::from_millis(500);
 
-/// How often an endpoint is shown that a call makes ready at the same time.
+/// Maximum attempts to show an endpoint that a call loads at the same time.
 const TRIES: usize = 8;
 
 #[async_trait]
@@ -46,7 +48,7 @@ impl Followed for Catalog {
         }
         for endpoint in changes.iter().flat_map(Secrets::changed).collect::<BTreeSet<_>>() {
             self.services.secrets().refresh(&endpoint).await?;
-            // Whatever is held of them: a call may have read them anew, and a worker have kept a value of before.
+            // A call may have read the secrets again, and a worker may hold an old value.
             self.retire_workers(&endpoint);
         }
         Ok(())
@@ -82,7 +84,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Shows an endpoint as it is stored.
+    /// Makes the stored state of an endpoint visible.
     pub(super) async fn follow_endpoint(&self, slug: &str) -> Result<(), StoreError> {
         let shown = {
             let _shown = self.showing.lock().await;
@@ -100,19 +102,19 @@ impl Catalog {
         self.mend_card(slug, shown.as_ref()).await
     }
 
-    /// The record of an endpoint; the error within is that of one that does not read.
+    /// Reads the record of an endpoint. The inner error means that it is unreadable.
     async fn read_stored(&self, slug: &str) -> Result<Result<Option<Row<String, Endpoint>>, StoreError>, StoreError> {
         let found = ENDPOINTS.found(&*self.store, &slug.to_owned()).await?;
         Ok(found.map(|found| ENDPOINTS.read(found)).transpose())
     }
 
-    /// Whether an endpoint is as a commit of this host has left it: else it is shown as another host has changed it since. For who holds the
-    /// lock of showing, and has not shown it yet.
+    /// Returns whether an endpoint is as this host's commit left it. If not, makes the newer change
+    /// of another host visible. The caller holds the lock of showing, and has not shown it yet.
     pub(super) async fn is_left(&self, slug: &str, left: Option<&Endpoint>) -> bool {
         if !self.store.is_shared() {
             return true;
         }
-        // Where it cannot be read, what has come since is still to be heard.
+        // If it cannot be read, notifications about later changes are still to come.
         let Ok(Ok(row)) = self.read_stored(slug).await else { return true };
         let stored = row.map(|row| row.value);
         let known = |endpoint: &Endpoint| (endpoint.id.clone(), endpoint.revision);
@@ -125,7 +127,7 @@ impl Catalog {
         false
     }
 
-    /// Puts the policy in force that is stored. For who holds the lock of showing.
+    /// Puts the stored policy in force. The caller holds the lock of showing.
     async fn show_policy(&self) -> Result<(), StoreError> {
         let found = POLICY.found(&*self.store, &()).await?;
         let stored = match found.map(|found| POLICY.read(found)).transpose() {
@@ -142,7 +144,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Has the card beside a record say what that does, which a host of an earlier version may have changed alone.
+    /// Updates the card beside a record, in case a host of an earlier version has changed only the
+    /// record.
     async fn mend_card(&self, slug: &str, row: Option<&Row<String, Endpoint>>) -> Result<(), StoreError> {
         if !self.store.is_shared() {
             return Ok(());
@@ -157,15 +160,16 @@ impl Catalog {
             Some(row) => _ = batch.holds(&ENDPOINTS, row).put(&CARDS, &key, &Card::of(&row.value)).append(uses(None, Some(&row.value))),
             None => _ = batch.absent(&ENDPOINTS, &key).delete(&CARDS, &key),
         }
-        // What hears of other hosts waits for no commit that takes long: the next change of the endpoint looks at its card again.
+        // Notifications must not wait for a slow commit. The next change of the endpoint checks its
+        // card again.
         match tokio::time::timeout(MENDED_WITHIN, batch.commit(&*self.store, Durability::Buffered)).await {
-            // Changed again: that is heard of too.
+            // It was changed again, which causes another notification.
             Ok(Ok(_) | Err(StoreError::Conflict)) | Err(_) => Ok(()),
             Ok(Err(error)) => Err(error),
         }
     }
 
-    /// Shows every endpoint as it is stored, by the cards of those that have changed.
+    /// Makes the stored state of every endpoint visible, by the cards that have changed.
     async fn follow_all(&self) -> Result<(), StoreError> {
         let (before, mut range) = (self.all(), CARDS.all());
         let mut shown = before.values().peekable();
@@ -187,7 +191,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Shows an endpoint as it was read from the store. For who holds the lock of showing since.
+    /// Makes a stored endpoint visible. The caller has held the lock of showing since it was read.
     pub(super) fn show_stored(&self, slug: &str, stored: Option<&Endpoint>) -> Result<(), StoreError> {
         let Some(stored) = stored else {
             let ready = self.ready.get(slug);
@@ -201,7 +205,7 @@ impl Catalog {
         for _ in 0..TRIES {
             match self.show_once(slug, stored) {
                 Ok(true) => return Ok(()),
-                // A call has made it ready meanwhile, as it was before.
+                // A call has loaded the old state meanwhile.
                 Ok(false) => {}
                 Err(error) => {
                     passed_over(slug, &error);
@@ -212,8 +216,9 @@ impl Catalog {
         Err(StoreError::Contended)
     }
 
-    /// The same, once; false where calls may not take it so yet. What is not ready for calls is made by the first one, and so is the code of
-    /// another version: nobody waits for a bucket here.
+    /// Makes the stored state visible, in one attempt. Returns false if calls may not use it yet.
+    /// An endpoint that is not cached is loaded by its first call, and so is the code of a new
+    /// version, so nobody waits for a bucket here.
     fn show_once(&self, slug: &str, stored: &Endpoint) -> Result<bool, PublishError> {
         let ready = self.ready.get(slug).filter(|live| !live.is_of(stored));
         let made = match &ready {
@@ -241,7 +246,8 @@ impl Catalog {
         Ok(true)
     }
 
-    /// An endpoint as it is stored, in place of what is shown: with its grant, and its code where that is the same.
+    /// Creates the stored endpoint to replace the visible one, with its grant, and its code if
+    /// unchanged.
     fn make_after(&self, mut endpoint: Endpoint, shown: &Live) -> Result<Live, PublishError> {
         endpoint.list_running();
         if endpoint.id != shown.endpoint.id {
@@ -251,22 +257,22 @@ impl Catalog {
         self.make_live(endpoint, bundle, Arc::clone(&shown.grant))
     }
 
-    /// An endpoint as it is stored, made ready for calls: with the grant of what is known of it without its source.
+    /// Creates the stored endpoint for calls, with the grant of the one that lacks its source.
     pub(super) async fn make_stored(&self, mut endpoint: Endpoint, known: Option<&Live>) -> Result<Live, PublishError> {
         endpoint.list_running();
         let bundle = self.stored_bundle(&endpoint).await?;
         self.make_live(endpoint, bundle, known.map_or_else(Arc::default, |live| Arc::clone(&live.grant)))
     }
 
-    /// Ends what an endpoint that is there no more may touch, and its workers.
+    /// Revokes the grant of a deleted endpoint, and ends its workers.
     fn let_loose(&self, gone: &Live) {
         gone.grant.set(Granted::default());
         self.pool.retire(gone.endpoint.id.as_str(), &gone.endpoint.version);
     }
 
-    /// Ends the workers of an endpoint, which may have kept a value of its secrets.
+    /// Ends the workers of an endpoint, which may hold a value of its secrets.
     fn retire_workers(&self, endpoint: &EndpointId) {
-        // What is not ready has none.
+        // An endpoint that is not cached has no workers.
         if let Some(live) = self.all().of_id(endpoint).and_then(|entry| self.ready.get(entry.slug.as_str())) {
             self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
         }

@@ -1,4 +1,4 @@
-//! A snapshot of all endpoints that are there, made at once: in the time that it takes to read them, about.
+//! Builds a snapshot of all endpoints at once, in about the time that reading them takes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::search::Index;
 
-/// Entries on their way into a snapshot, which come by name.
+/// Entries for a snapshot, sorted by name.
 #[derive(Default)]
 pub(super) struct Gathered {
     all: Vec<Arc<Entry>>,
@@ -29,7 +29,7 @@ pub(super) struct Gathered {
 
 impl Gathered {
     pub(super) fn add(&mut self, mut entry: Entry) {
-        // Written once, however many name it.
+        // Shared values are stored only once.
         entry.owner = once(&mut self.owners, entry.owner);
         entry.asked = entry.asked.map(|asked| once(&mut self.asked, asked));
         for tag in &mut entry.tags {
@@ -46,7 +46,7 @@ impl Gathered {
         self.all.push(Arc::new(entry));
     }
 
-    /// All of them, without their words: [`Snapshot::add_words`] has them.
+    /// Returns the snapshot without search words, which [`Snapshot::add_words`] adds.
     pub(super) fn done(self) -> Snapshot {
         let Self { all, owners, asked, tags: _, prices, counts } = self;
         let mut by_share: Vec<_> = owners.keys().map(|owner| owner.share()).collect();
@@ -72,7 +72,7 @@ impl Gathered {
     }
 }
 
-/// What is known already that is the same, counted.
+/// Returns the shared copy of a value, and counts its uses.
 fn once<T: Eq + Hash>(known: &mut HashMap<Arc<T>, usize>, value: Arc<T>) -> Arc<T> {
     let value = known.get_key_value(&value).map_or(value, |(known, _)| Arc::clone(known));
     *known.entry(Arc::clone(&value)).or_default() += 1;

@@ -1,13 +1,13 @@
-//! The catalogue: publish, find, change, review, retire.
+//! The catalog: publish, find, change, review, retire.
 //!
-//! Readers see one immutable value behind an atomic pointer; a call takes what it needs from it once
-//! and keeps that version to its end. Changes of a host go one at a time: checked, committed with the
-//! events that tell of them, then shown. What other hosts have changed is shown beside that, and waits
-//! for no commit: a host that cannot show it in time [takes no calls](tollhouse_replica).
+//! Readers see one immutable value behind an atomic pointer. A call takes what it needs from it
+//! once, and keeps that version to its end. Changes of a host are serialized: validated, committed
+//! with their events, then made visible. Changes of other hosts become visible independently, and
+//! wait for no commit: a host that cannot show them in time [accepts no calls](tollhouse_replica).
 //!
-//! Invariants: what an admin took away comes back by an admin only ([`standing`] decides, `review`
-//! records). Content of a builder's that the rules hold back answers no call ([`scan`] holds,
-//! [`Endpoint::availability`] says so to every front).
+//! Invariants: only an admin can restore what an admin revoked ([`standing`] decides, `review`
+//! records). Builders' content that the rules hold back answers no call ([`scan`] holds,
+//! [`Endpoint::availability`] reports it to every front end).
 
 #![warn(missing_docs)]
 
@@ -107,64 +107,65 @@ pub use self::{
 };
 use crate::{safety::Scanner, source::Sources};
 
-/// Uploads and changes of one builder that the sandbox looks at, at once.
+/// Maximum concurrent uploads and changes of one builder in the sandbox.
 const MAX_UPLOADS: usize = 2;
 
-/// Uploads that are read at once: scanned, or their schemas counted.
+/// Maximum uploads that are scanned, or whose schemas are measured, at the same time.
 const READINGS: usize = 4;
 
 const POLICY: Table<(), PolicyInForce> = schema::POLICY.holding();
 tollhouse_store::json_values!(PolicyInForce);
 
-/// What a catalogue is made from.
+/// Dependencies of a catalog.
 pub struct CatalogParts {
-    /// The time.
+    /// The clock.
     pub clock: Clock,
     /// Evaluates schemas and loads handlers.
     pub pool: Pool,
-    /// What grants are about.
+    /// Services behind the capabilities.
     pub services: Arc<CapabilityServices>,
-    /// Where changes are told.
+    /// Receives events about changes.
     pub events: Arc<Events>,
-    /// Reads uploads.
+    /// Scans uploads.
     pub scanner: Arc<Scanner>,
-    /// Who owns endpoints, and what admins have decided about them.
+    /// The builders, and admins' decisions about them.
     pub builders: Arc<Builders>,
     /// Public URL of the host.
     pub base_url: String,
-    /// What payments the host takes.
+    /// Accepted payments.
     pub payment: PaymentConfig,
-    /// Makes of an endpoint what the MCP front lists.
+    /// Creates an endpoint's form for the MCP front end.
     pub make_form: MakeForm,
-    /// How many endpoints there may be, and how much of them is kept in memory.
+    /// Maximum number of endpoints, and memory for caches.
     pub room: CatalogRoom,
-    /// Where long sources are.
+    /// Storage of long sources.
     pub objects: Arc<Objects>,
-    /// This process among those that have the store.
+    /// This process among the hosts of the store.
     pub replica: Arc<Replica>,
 }
 
-/// How many endpoints there may be, and how much of them is kept in memory.
+/// Maximum number of endpoints, and memory for caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CatalogRoom {
-    /// No more are published.
+    /// Maximum number of endpoints. Further ones are refused.
     pub max_endpoints: usize,
-    /// What sources, schemas, records and sealed secrets take in memory that are ready for calls and for lists, in bytes, about.
+    /// Approximate memory for sources, schemas, records and secrets that are ready for calls and
+    /// lists, in bytes.
     pub ready_bytes: usize,
 }
 
 impl CatalogRoom {
-    /// What of it is for what is called.
+    /// Returns the part for calls.
     fn called_bytes(self) -> usize {
         self.ready_bytes / 2
     }
 
-    /// What of it is for what is listed.
+    /// Returns the part for lists.
     fn told_bytes(self) -> usize {
         self.ready_bytes / 8 * 3
     }
 
-    /// What of it is for sealed secrets.
+    /// Returns the part for encrypted secrets.
     #[must_use]
     pub fn secrets_bytes(self) -> usize {
         self.ready_bytes / 8
@@ -192,26 +193,28 @@ pub struct Catalog {
     builders: Arc<Builders>,
     judged: ArcSwap<HashMap<BuilderId, Judged>>,
     make_form: MakeForm,
-    /// What is known of every endpoint.
+    /// Summary of every endpoint.
     snapshot: ArcSwap<Snapshot>,
     max_endpoints: usize,
-    /// What calls take, and what lists tell: of the endpoints that were asked for last.
+    /// Caches for calls and for lists, with the most recently used endpoints.
     ready: Ready<Slug, Arc<Live>>,
     told: Ready<Slug, Arc<Shown>>,
-    /// Counts changes of what endpoints are made with beside their records: of the policy, and of what admins have decided about owners.
+    /// Counts changes of what endpoints depend on besides their records: the policy, and admins'
+    /// decisions about owners.
     remade: AtomicU64,
-    /// Builders' endpoints that the last scan by the rules in force has left: their sources could not be read.
+    /// Endpoints that the last scan with the current rules left out, because their sources could
+    /// not be read.
     unscanned: Mutex<Option<Vec<Slug>>>,
-    /// One change of this host at a time. Taken by no call, and by nothing that hears what other hosts change: it is held over commits, which
-    /// may take as long as the store does. Never held while a worker works, an upload or a source is read, or what a deleted endpoint kept
-    /// is removed.
+    /// Serializes changes of this host. Not taken by calls or by notifications of other hosts'
+    /// changes, because it is held during commits, which may be slow. Never held while a worker
+    /// runs, an upload or source is read, or data of a deleted endpoint is removed.
     changing: tokio::sync::Mutex<()>,
-    /// Whoever shows something reads it, and shows it, before the next one reads: so nothing older takes the place of anything newer. Held over
-    /// short reads of the store, and over no commit. Taken after `changing`, where both are.
+    /// Serializes reading and showing, so that older state never replaces newer. Held only during
+    /// short reads of the store, never during a commit. Taken after `changing` if both are needed.
     showing: tokio::sync::Mutex<()>,
-    /// Turns at reading uploads, one owner's at half of them at most.
+    /// Permits to read uploads. One owner gets at most half of them.
     readings: Arc<Fair<Owner>>,
-    /// Uploads of each owner that the sandbox looks at.
+    /// Uploads of each owner in the sandbox.
     uploads: ConcurrencyLimit<String>,
     changes: watch::Sender<u64>,
 }
@@ -223,29 +226,31 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// All endpoints as they are now; also those that are not [`Endpoint::listed`].
+    /// Returns the current summary of all endpoints, including those that are not
+    /// [`Endpoint::listed`].
     #[must_use]
     pub fn all(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// Counts the changes of what [`Catalog::all`] answers, for those who wait for one.
+    /// Returns a counter of changes of [`Catalog::all`], for those who wait for one.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// The policy in force.
+    /// Returns the policy in force.
     #[must_use]
     pub fn policy(&self) -> Arc<PolicyInForce> {
         self.policy.load_full()
     }
 
-    /// Puts a policy in force. Lower ceilings and a stricter tier narrow endpoints at once, for calls that start from now on.
+    /// Puts a policy in force. Lower ceilings and a stricter tier apply to existing endpoints at
+    /// once, for calls that start from now on.
     ///
     /// # Errors
     ///
-    /// A field that cannot be; [`PublishError::Changed`] when `if_match` is another revision.
+    /// A field is invalid; [`PublishError::Changed`] if `if_match` is another revision.
     pub async fn set_policy(&self, draft: PolicyDraft, if_match: Option<u64>) -> Result<Arc<PolicyInForce>, PublishError> {
         let policy = &draft.check()?;
         let _one = self.changing.lock().await;
@@ -263,12 +268,13 @@ impl Catalog {
             tx.answer(Arc::new(new))
         });
         let set = setting.await;
-        // Also after an error: the store may have taken it all the same.
+        // Even after an error, because the store may have committed it.
         self.follow_policy().await?;
         set
     }
 
-    /// Gives those that are ready the limits and the tier of the policy in force. All others have them when they are made.
+    /// Applies the limits and tier of the policy in force to cached endpoints. Others get them when
+    /// they are created.
     pub(crate) fn narrow_ready(&self) {
         self.remade.fetch_add(1, Ordering::SeqCst);
         self.told.clear();
@@ -281,20 +287,20 @@ impl Catalog {
         self.changed();
     }
 
-    /// An endpoint with the limits and the tier of the policy in force, if it has others.
+    /// Returns an endpoint with the limits and tier of the policy in force, if they differ.
     fn narrowed(&self, live: &Arc<Live>) -> Option<Arc<Live>> {
         let differs = self.limits_of(&live.endpoint) != live.endpoint.limits || self.tier_of(&live.endpoint) != live.endpoint.tier;
         differs.then(|| Arc::new(self.made_again(live)))
     }
 
-    /// Ends the workers of an endpoint that run code in another tier than its calls do `now`.
+    /// Ends the workers of an endpoint if its tier has changed.
     fn leave_tier(&self, before: &Endpoint, now: &Endpoint) {
         if before.tier != now.tier {
             self.pool.retire(now.id.as_str(), &before.version);
         }
     }
 
-    /// Gives an endpoint the limits and the tier that are in force for it now.
+    /// Sets the effective limits and tier of an endpoint.
     fn put_in_force(&self, endpoint: &mut Endpoint) {
         endpoint.limits = self.limits_of(endpoint);
         endpoint.tier = self.tier_of(endpoint);
@@ -309,7 +315,7 @@ impl Catalog {
         self.tier_under(self.policy.load().policy.tier, &endpoint.owner, endpoint.tier_cap)
     }
 
-    /// The tier that is in force under a policy's, and an admin's for the endpoint.
+    /// Returns the effective tier, from the policy's and an admin's tier for the endpoint.
     fn tier_under(&self, policy: Tier, owner: &Owner, cap: Tier) -> Tier {
         let policy = match owner {
             Owner::Platform => Tier::default(),
@@ -318,7 +324,7 @@ impl Catalog {
         self.pool.tier().max(policy).max(self.judged(owner).tier).max(cap)
     }
 
-    /// What an admin has decided about an owner.
+    /// Returns an admin's decisions about an owner.
     fn judged(&self, owner: &Owner) -> Judged {
         match owner {
             Owner::Platform => Judged::default(),
@@ -326,7 +332,7 @@ impl Catalog {
         }
     }
 
-    /// A permit of `owner` for what an upload may cost the sandbox. Only builders' are counted.
+    /// Takes a permit of `owner` for the sandbox cost of an upload. Only builders need one.
     fn permit(&self, owner: &Owner, by: By) -> Result<Option<Permit<String>>, PublishError> {
         if by != By::Builder {
             return Ok(None);
@@ -340,7 +346,7 @@ impl Catalog {
         self.changed();
     }
 
-    /// Changes what is known, and nothing that is shown.
+    /// Changes the summary without notifying anyone.
     fn rearrange(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut snapshot = Snapshot::clone(&self.snapshot.load());
         change(&mut snapshot);
@@ -351,22 +357,22 @@ impl Catalog {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Keeps nothing of an endpoint that is there no more.
+    /// Removes a deleted endpoint from the caches.
     fn forget(&self, slug: &str) {
         self.told.remove(slug);
         self.ready.remove(slug);
     }
 
-    /// Has calls from now on take an endpoint as it was made.
+    /// Makes new calls use this version of an endpoint.
     fn make_known(&self, live: &Arc<Live>) {
         let slug = &live.endpoint.slug;
         self.told.remove(slug.as_str());
         self.let_rest(&self.ready.put(slug, Arc::clone(live)));
-        // A list that was made between the two has it as it was.
+        // A list that was created in between contains the old version.
         self.changed();
     }
 
-    /// Whether an endpoint can be paid as its owner wants it: in what the host takes.
+    /// Checks that the host accepts the ways to pay that the owner wants.
     fn payable(&self, accepts: &[String]) -> Result<(), PublishError> {
         let named = |place: usize| accepts[..place].contains(&accepts[place]);
         let unknown = (0..accepts.len()).find(|place| !self.payment.takes(&accepts[*place]) || named(*place));
@@ -377,7 +383,8 @@ impl Catalog {
     }
 }
 
-/// What calls may touch. Nothing while an admin holds the endpoint back: calls that still run lose all.
+/// Returns what calls may access. Nothing while an admin holds the endpoint back, so running calls
+/// lose access as well.
 fn granted(endpoint: &Endpoint) -> Result<Granted, PublishError> {
     if endpoint.held_back() {
         return Ok(Granted::default());
@@ -385,7 +392,7 @@ fn granted(endpoint: &Endpoint) -> Result<Granted, PublishError> {
     reach(endpoint)
 }
 
-/// What an endpoint was granted.
+/// Returns what an endpoint was granted.
 fn reach(endpoint: &Endpoint) -> Result<Granted, PublishError> {
     let hosts = AllowedHosts::parse(&endpoint.allowed_hosts).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
     Ok(Granted { capabilities: endpoint.capabilities, hosts })

@@ -1,4 +1,4 @@
-//! The limits of an endpoint: as somebody sets them, and as they are in force.
+//! Validation and combination of an endpoint's limits.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tollhouse_tool::Owner;
 
 use super::PublishError;
 
-/// `limits`, changed as named.
+/// Returns `limits` with the named changes.
 pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceilings: &Limits) -> Result<Limits, PublishError> {
     for (name, value) in changed {
         let pointer = format!("/limits/{name}");
@@ -23,7 +23,8 @@ pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceil
     Ok(limits)
 }
 
-/// The limits in force: of each the lowest that owner, policy and admin allow. Ceilings are for builders.
+/// Returns the effective limits: for each the lowest that owner, policy and admin permit. Ceilings
+/// apply to builders.
 pub(super) fn limits_in_force(own: &Limits, owner: &Owner, ceilings: &Limits, caps: &BTreeMap<String, u64>) -> Limits {
     let mut limits = match owner {
         Owner::Platform => *own,

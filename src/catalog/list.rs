@@ -1,4 +1,4 @@
-//! Pages of endpoints, by slug.
+//! Pages of endpoints, sorted by slug.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,18 +11,18 @@ use super::{Catalog, Entry, Shown};
 /// Endpoints of one page.
 #[derive(Debug)]
 pub struct Page {
-    /// In the order that was asked for.
+    /// In the requested order.
     pub endpoints: Vec<Arc<Shown>>,
     /// Whether there are more.
     pub more: bool,
 }
 
 impl Catalog {
-    /// The first `limit` endpoints behind `after`, of the catalogue as it is now: all, or those of an owner, that stand as is said.
+    /// Returns the first `limit` endpoints after `after`, optionally of an owner, and with a state.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Those of the store.
     pub async fn page(
         &self,
         owner: Option<&Owner>,
@@ -42,7 +42,7 @@ impl Catalog {
         }
     }
 
-    /// The first `limit` of these.
+    /// Returns the first `limit` of these entries.
     pub(super) async fn page_of(&self, wanted: impl Iterator<Item = &Arc<Entry>> + Send, limit: usize) -> Result<Page, StoreError> {
         let mut endpoints = Vec::new();
         let take = |shown| {
@@ -56,7 +56,7 @@ impl Catalog {
         Ok(Page { endpoints, more: filled.more })
     }
 
-    /// How many endpoints each of these builders has, in whatever state.
+    /// Returns the number of endpoints of each builder, in any state.
     #[must_use]
     pub fn owned_by<'b>(&self, builders: impl Iterator<Item = &'b BuilderId>) -> HashMap<&'b BuilderId, u64> {
         let all = self.all();

@@ -1,4 +1,4 @@
-//! A tool as calls take it: one version of an endpoint, with all that answers a call of it.
+//! A tool for calls: one version of an endpoint, with everything needed to answer.
 
 use std::{
     any::Any,
@@ -14,50 +14,52 @@ use tollhouse_money::Terms;
 use tollhouse_protocol::Bundle;
 use tollhouse_tool::{Endpoint, Record, Runs, Shape};
 
-/// An endpoint as it is told of: the record, and what is made of it for lists and challenges.
+/// An endpoint for lists and challenges: its record, and data derived from it.
 #[derive(Clone)]
 pub struct Shown {
-    /// As it is stored, with the limits in force.
+    /// The stored record, with the limits in force.
     pub endpoint: Endpoint,
-    /// What a call costs, and the words of its challenge.
+    /// The price, and the texts of its challenge.
     pub terms: Arc<Terms>,
-    /// The record of the catalogue, ready to be sent.
+    /// The public record as JSON.
     pub record: Record,
-    /// What a front has made of it to keep, if it shows it at all.
+    /// Cached data of a front end, if it lists the endpoint.
     pub form: Option<Form>,
 }
 
-/// An endpoint that can be called: as it is told of, and all that is made from it once to run it.
+/// An endpoint for calls: its public data, and everything that is created once to run it.
 #[derive(Clone)]
 pub struct Live {
-    /// As it is told of.
+    /// Its public data.
     pub shown: Arc<Shown>,
-    /// What runs when it is called.
+    /// The code that runs.
     pub runs: Runs,
-    /// What can be told of its input without its worker.
+    /// Checks of its input that need no worker.
     pub input: Shape,
-    /// What can be told of its answer without its worker.
+    /// Checks of its result that need no worker.
     pub output: Shape,
-    /// What the sandbox loads: code, and the schemas that are checked there. Absent where there is neither.
+    /// The bundle for the sandbox: code and schemas. Absent if there are neither.
     pub bundle: Option<Arc<Bundle>>,
-    /// What is always answered, made by the first call.
+    /// The fixed answer, created by the first call.
     pub fixed: OnceLock<Fixed>,
-    /// What a run of it takes of the processor.
+    /// Typical processor time of a run.
     pub usual_cost: UsualCost,
-    /// What calls may touch, now: shared by all versions, so that a revocation reaches running calls.
+    /// Current access rights of calls. All versions share it, so that a revocation reaches running
+    /// calls.
     pub grant: Arc<Grant>,
 }
 
-/// What a front makes of an endpoint, once for each change of it.
+/// Data that a front end derives from an endpoint, once per change.
 pub type Form = Arc<dyn Any + Send + Sync>;
 
-/// Makes a front's form of an endpoint.
+/// Creates a front end's data for an endpoint.
 pub type MakeForm = Box<dyn Fn(&Shown) -> Option<Form> + Send + Sync>;
 
-/// What an endpoint takes in memory besides what is counted, in bytes: about.
+/// Approximate additional memory of an endpoint that is not counted, in bytes.
 const BESIDES: usize = 4 << 10;
 
-/// How much more JSON takes in memory than it is long, with what else is made of it: about, and rather too much than too little.
+/// Approximate memory of JSON as a multiple of its length, including derived data. Rather too high
+/// than too low.
 const IN_MEMORY: usize = 10;
 
 impl Deref for Live {
@@ -69,18 +71,19 @@ impl Deref for Live {
 }
 
 impl Live {
-    /// Whether it was made of this record.
+    /// Returns whether it was created from this record.
     pub(super) fn is_of(&self, stored: &Endpoint) -> bool {
         self.endpoint.id == stored.id && self.endpoint.revision == stored.revision
     }
 
-    /// Whether it was made without its source: it is changed as it is, and read by the next call.
+    /// Returns whether it lacks its source. It can be changed that way, and the next call reads the
+    /// source.
     pub(super) fn lacks_source(&self) -> bool {
         matches!(self.runs, Runs::Js) && self.bundle.as_ref().is_none_or(|bundle| bundle.source.is_none())
     }
 }
 
-/// Tests make other endpoints of one that is there.
+/// Tests derive other endpoints from an existing one.
 #[cfg(any(test, feature = "testing"))]
 impl std::ops::DerefMut for Live {
     fn deref_mut(&mut self) -> &mut Shown {
@@ -120,8 +123,8 @@ impl KeptShared for Live {
         self.shown.bytes() + code + answer
     }
 
-    /// A version before this one, whose calls are not at their end, has the same grant: what is taken back reaches them only as long as
-    /// no other grant is made.
+    /// An earlier version with running calls shares the grant. A revocation reaches those calls
+    /// only as long as no other grant is created.
     fn is_in_use(&self, holders: usize) -> bool {
         holders > 1 || Arc::strong_count(&self.grant) > 1
     }
@@ -131,11 +134,11 @@ impl KeptShared for Live {
     }
 }
 
-/// What a tool without code always answers.
+/// The fixed answer of a tool without code.
 #[derive(Debug, Clone)]
 pub struct Fixed {
     /// JSON.
     pub body: Bytes,
-    /// Of its canonical form.
+    /// Hash of its canonical form.
     pub hash: String,
 }

@@ -1,4 +1,4 @@
-//! What is made of a record: an endpoint as it is told of, and one that can be called.
+//! Creates endpoints for lists and for calls from a record.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -14,30 +14,31 @@ use tollhouse_tool::{Endpoint, Runs, Shape};
 
 use super::{Catalog, Live, PublishError, Shown, bundle::with_schemas};
 
-/// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
+/// Minimum validity of a payment authorization, in seconds, as x402 v2 clients expect.
 const MIN_TIMEOUT_SECS: u64 = 300;
 
 /// Time to settle after a handler has used its whole wall limit, in seconds.
 const SETTLE_SECS: u64 = 120;
 
 impl Catalog {
-    /// Makes an endpoint ready for calls.
+    /// Creates an endpoint for calls.
     ///
     /// # Errors
     ///
-    /// A record whose handler is not one of its type.
+    /// The handler of the record does not match its type.
     pub(super) fn make_live(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Result<Live, PublishError> {
         let runs = endpoint.runs()?;
         Ok(self.make(endpoint, runs, bundle, grant))
     }
 
-    /// An endpoint whose source cannot be read, for who changes it.
+    /// Creates an endpoint without its source, which is enough to change it. The next call reads
+    /// the source.
     pub(super) fn make_without_source(&self, mut endpoint: Endpoint) -> Result<Arc<Live>, PublishError> {
         endpoint.list_running();
         Ok(Arc::new(self.make_live(endpoint, None, Arc::default())?))
     }
 
-    /// An endpoint as policy and suspensions have it now.
+    /// Creates the endpoint again with the current policy and suspensions.
     pub(super) fn made_again(&self, live: &Live) -> Live {
         self.make(live.endpoint.clone(), live.runs.clone(), live.bundle.clone(), Arc::clone(&live.grant))
     }
@@ -49,7 +50,7 @@ impl Catalog {
         Live { shown, runs, input, output, bundle, fixed: OnceLock::new(), usual_cost: UsualCost::default(), grant }
     }
 
-    /// An endpoint as it is told of, with what is in force for it.
+    /// Creates the public data of an endpoint, with its effective limits and tier.
     pub(super) fn tell(&self, mut endpoint: Endpoint) -> Shown {
         self.put_in_force(&mut endpoint);
         endpoint.owner_suspended = self.judged(&endpoint.owner).suspended;
@@ -72,7 +73,7 @@ impl Catalog {
         });
         let record = endpoint.record(&self.base_url);
         let mut shown = Shown { endpoint, terms, record, form: None };
-        // It rewrites the schemas, which are as large as their builder likes.
+        // It rewrites the schemas, which can be large.
         let form = off_the_runtime(|| (self.make_form)(&shown));
         shown.form = form;
         shown

@@ -1,4 +1,5 @@
-//! What a policy would take from endpoints that are there, were it in force: nothing is changed.
+//! Preview of the restrictions that a policy would impose on existing endpoints, without any
+//! change.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,28 +12,28 @@ use tollhouse_tool::{Owner, Slug};
 
 use super::{Catalog, PolicyDraft, PublishError, entry::Asked, limits::limits_in_force};
 
-/// Endpoints that are looked at before others have a turn on the thread: about a millisecond where each asks for something of its own.
+/// Endpoints per time slice of the thread: about a millisecond if each has limits of its own.
 const SLICE: usize = 200;
-/// Endpoints that are named.
+/// Maximum named endpoints.
 const NAMED: usize = 20;
 
-/// What becomes of builders' endpoints at once.
+/// The restrictions on builders' endpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Narrowing {
-    /// Endpoints of which anything would be less than it is.
+    /// Number of endpoints with any restriction.
     pub endpoints: u64,
-    /// Limit → endpoints of which it would be lower.
+    /// Limit → number of endpoints for which it would be lower.
     pub limits: BTreeMap<&'static str, u64>,
-    /// Endpoints that would run in a stricter tier.
+    /// Number of endpoints that would run in a stricter tier.
     pub tier: u64,
-    /// Endpoints that would stop being long-running.
+    /// Number of endpoints that would stop being long-running.
     pub long_running: u64,
-    /// The first of all of them, by slug.
+    /// The first restricted endpoints by slug.
     pub slugs: Vec<Slug>,
 }
 
-/// What becomes of all endpoints that ask for the same.
+/// The restrictions of all endpoints with the same own limits.
 struct Lowered {
     asked: Asked,
     /// The limits that would be lower.
@@ -42,16 +43,17 @@ struct Lowered {
 }
 
 impl Catalog {
-    /// What the policy of a draft would narrow; with a wall limit above `long_running_ms` an endpoint is long-running.
+    /// Returns the restrictions of a draft policy. An endpoint with a wall limit above
+    /// `long_running_ms` is long-running.
     ///
     /// # Errors
     ///
-    /// A field that cannot be.
+    /// A field is invalid.
     pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<Narrowing, PublishError> {
         let policy = draft.check()?;
         let mut found = Narrowing::default();
         let (all, before) = (self.all(), self.policy());
-        // Many ask for the same.
+        // Many endpoints have the same own limits.
         let mut known: HashMap<Option<Arc<String>>, Lowered> = HashMap::new();
         for (number, entry) in all.values().enumerate() {
             if number % SLICE == SLICE - 1 {
@@ -60,7 +62,7 @@ impl Catalog {
             if *entry.owner == Owner::Platform {
                 continue;
             }
-            // What is lowered is the same for all builders.
+            // Lowered limits are the same for all builders.
             let Lowered { asked, limits: lowered, ends } = known.entry(entry.asked.clone()).or_insert_with(|| {
                 let asked = entry.asked();
                 let under = |ceilings| limits_in_force(&asked.own_limits, &entry.owner, ceilings, &asked.limit_caps);

@@ -1,17 +1,18 @@
-//! Names that are like another one, for who wrote one wrong.
+//! Search for similar names, to correct typing errors.
 
-/// Most letters of a name: more have no slug.
+/// Maximum length of a name. No slug is longer.
 const MOST: usize = 64;
 
-/// A name that others are held against.
+/// A name for comparisons.
 pub(super) struct Pattern {
-    /// For each letter the places where it stands, a bit for each.
+    /// For each byte, a bit mask of its positions.
     places: [u64; 256],
     length: usize,
 }
 
 impl Pattern {
-    /// What is meant by a name as somebody wrote it, in letters that slugs have; `None` of one that no slug is like.
+    /// Normalizes a typed name to the characters of slugs. Returns `None` if no slug can be
+    /// similar.
     pub(super) fn of(name: &str) -> Option<Self> {
         let mut letters = Vec::new();
         for letter in name.trim().bytes() {
@@ -27,7 +28,7 @@ impl Pattern {
         Some(Self { places, length: letters.len() })
     }
 
-    /// How far `slug` is from it, where that is near: a third of its letters at most have to be put in, left out or changed.
+    /// Returns the edit distance to `slug` if it is at most a third of the name's length.
     pub(super) fn distance(&self, slug: &str) -> Option<usize> {
         let near = (self.length / 3).max(1);
         if slug.len().abs_diff(self.length) > near {
@@ -36,8 +37,9 @@ impl Pattern {
         Some(self.edits(slug.as_bytes())).filter(|distance| *distance <= near)
     }
 
-    /// The distance of Levenshtein, a column of its table at a time: the bits of `up` and `down` say where the table goes up and down
-    /// from one row to the next (Myers 1999, in the form of Hyyrö 2003).
+    /// Computes the Levenshtein distance column by column. The bits of `up` and `down` say where
+    /// the table rises and falls from one row to the next (Myers 1999, as formulated by Hyyrö
+    /// 2003).
     fn edits(&self, text: &[u8]) -> usize {
         let (mut up, mut down, last, mut edits) = (u64::MAX, 0_u64, 1 << (self.length - 1), self.length);
         for letter in text {
@@ -61,7 +63,7 @@ impl Pattern {
 mod tests {
     use super::*;
 
-    /// The same by the whole table.
+    /// Computes the same with the complete table.
     fn plainly(one: &[u8], other: &[u8]) -> usize {
         let mut row: Vec<usize> = (0..=other.len()).collect();
         for (at, letter) in one.iter().enumerate() {

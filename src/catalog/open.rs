@@ -1,4 +1,4 @@
-//! The start: what is known of every endpoint, from the cards beside their records. No record is read, once each has its card.
+//! Start-up of the catalog: reads every endpoint's card, and no records once all cards exist.
 
 use std::sync::{Arc, Mutex, atomic::AtomicU64};
 
@@ -16,25 +16,26 @@ use super::{
     version::uses,
 };
 
-/// That every record has its card.
+/// Marks that every record has its card.
 pub(super) const CATALOGUED: Table<(), String> = schema::CATALOGUED.holding();
 
-/// As the cards are written now.
+/// Current version of the cards' format.
 const FORM: &str = "1";
 
-/// Cards that are read at once.
+/// Cards per page.
 const CARDS_AT_ONCE: usize = 2_000;
-/// Endpoints that a host can be searched for from the first moment on: the words of more are read beside.
+/// Maximum endpoints whose words are indexed before the start completes. More are indexed in the
+/// background.
 const SEARCHED_AT_ONCE: usize = 10_000;
-/// Records that are read at once.
+/// Records per page.
 const RECORDS_AT_ONCE: usize = 128;
 
 impl Catalog {
-    /// Reads the policy, and what is known of every endpoint.
+    /// Reads the policy, and the summary of every endpoint.
     ///
     /// # Errors
     ///
-    /// The store's, or a row that does not read.
+    /// Those of the store, or an unreadable row.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
         let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects, replica } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
@@ -82,7 +83,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Writes the cards of records that versions before this one wrote without.
+    /// Writes missing cards of records from earlier versions.
     async fn write_cards(&self) -> Result<(), PublishError> {
         if CATALOGUED.get(&*self.store, &()).await?.as_deref() == Some(FORM) {
             return Ok(());
@@ -94,7 +95,8 @@ impl Catalog {
             let mut batch = Batch::new();
             for row in page {
                 let row = row?;
-                // As it is stored: another host may change it meanwhile, and write its card.
+                // Only if the record is unchanged: another host may change it meanwhile, and write
+                // its card.
                 batch.holds(&ENDPOINTS, &row).put(&CARDS, &row.key, &Card::of(&row.value));
                 batch.append(uses(None, Some(&row.value)));
             }

@@ -1,4 +1,4 @@
-//! The orders that endpoints are found in: kept with each change, so that a page costs what stands on it.
+//! Sort orders of endpoints, updated with each change, so that a page costs only its own entries.
 
 use std::{cmp::Ordering, marker::PhantomData, sync::Arc};
 
@@ -8,26 +8,26 @@ use tollhouse_tool::{EndpointState, Owner, Slug};
 
 use super::{Entry, sorted::Sorted};
 
-/// An order that is asked for. Among equals it is that of the names, or of how well they fit the words that are searched for.
+/// A requested order. Ties break by name, or by relevance in a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// By the most that a call costs, the least first.
+    /// By maximum price, lowest first.
     Price,
-    /// By when they were published, the last first.
+    /// By publication time, latest first.
     Newest,
 }
 
-/// Where an endpoint stands in an order.
+/// The position of an endpoint in an order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// [`Order::rank`].
+    /// The sort key, see [`Order::rank`].
     pub rank: u64,
-    /// Among equals.
+    /// Breaks ties.
     pub slug: Slug,
 }
 
 impl Order {
-    /// How far from the beginning an endpoint stands.
+    /// Returns the sort key of an endpoint.
     #[must_use]
     pub fn rank(self, entry: &Entry) -> u64 {
         match self {
@@ -36,22 +36,22 @@ impl Order {
         }
     }
 
-    /// Where an endpoint stands.
+    /// Returns the position of an endpoint.
     #[must_use]
     pub fn place(self, entry: &Entry) -> Place {
         Place { rank: self.rank(entry), slug: entry.slug.clone() }
     }
 }
 
-/// What entries are put in order by.
+/// A sort order of entries.
 pub(super) trait By: 'static {
-    /// A place in the order.
+    /// A position in the order.
     type Key<'k>: Copy;
 
-    /// Where an entry stands.
+    /// Returns the position of an entry.
     fn key(entry: &Entry) -> Self::Key<'_>;
 
-    /// How a place and that of an entry stand.
+    /// Compares a position with that of an entry.
     fn compare(key: Self::Key<'_>, entry: &Entry) -> Ordering;
 }
 
@@ -80,15 +80,15 @@ orders! {
     Name(slug: &'k str) of entry: (entry.slug.as_str());
     /// By id.
     Id(id: [u8; 16]) of entry: (entry.id);
-    /// As [`Order::Price`].
+    /// See [`Order::Price`].
     Price(rank: u64, slug: &'k str) of entry: (Order::Price.rank(entry), entry.slug.as_str());
-    /// As [`Order::Newest`].
+    /// See [`Order::Newest`].
     Newest(rank: u64, slug: &'k str) of entry: (Order::Newest.rank(entry), entry.slug.as_str());
-    /// By whose they are, then by name.
+    /// By owner, then by name.
     Owned(share: &'k str, slug: &'k str) of entry: (entry.owner.share(), entry.slug.as_str());
-    /// By where they stand, then by name.
+    /// By state, then by name.
     Standing(state: EndpointState, slug: &'k str) of entry: (entry.state(), entry.slug.as_str());
-    /// By since when an admin has something to decide, then by name.
+    /// By the time since when an admin has something to decide, then by name.
     Waiting(since: u64, slug: &'k str) of entry: (entry.waits_since().map_or(0, |since| since.0), entry.slug.as_str());
 }
 
@@ -121,7 +121,7 @@ impl<O: By> Ord for In<O> {
     }
 }
 
-/// A place that is looked for.
+/// A position to search for.
 struct At<'k, O: By>(O::Key<'k>);
 
 impl<O: By> Equivalent<In<O>> for At<'_, O> {
@@ -136,7 +136,8 @@ impl<O: By> Comparable<In<O>> for At<'_, O> {
     }
 }
 
-/// Entries in an order. A clone costs nothing, and a change the same however many there are.
+/// Sorted entries. A clone is cheap, and the cost of a change hardly depends on the number of
+/// entries.
 pub(super) struct Ordered<O: By>(Sorted<In<O>>);
 
 impl<O: By> Clone for Ordered<O> {
@@ -152,10 +153,10 @@ impl<O: By> Default for Ordered<O> {
 }
 
 impl<O: By> Ordered<O> {
-    /// Of entries by name, of which `rank` is what the order goes by before the name.
+    /// Sorts entries that are in order of name. `rank` is the key before the name.
     pub(super) fn of<'e, R: Ord>(entries: impl Iterator<Item = &'e Arc<Entry>>, rank: impl Fn(&'e Entry) -> R) -> Self {
         let mut all: Vec<_> = entries.map(|entry| (rank(entry), entry)).collect();
-        // Those of one rank stay as they are.
+        // The sort is stable, so entries of equal rank keep their order.
         all.sort_by(|(one, _), (other, _)| one.cmp(other));
         let set = Self(all.into_iter().map(|(_, entry)| In::<O>(Arc::clone(entry), PhantomData)).collect());
         debug_assert!(set.0.iter().is_sorted(), "entries that do not come by name");
@@ -182,7 +183,7 @@ impl<O: By> Ordered<O> {
         self.0.iter().map(|found| &found.0)
     }
 
-    /// Those behind a place.
+    /// Iterates over the entries after a position.
     pub(super) fn behind(&self, key: O::Key<'_>) -> impl Iterator<Item = &Arc<Entry>> + use<'_, O> {
         self.0.behind(&At::<O>(key)).map(|found| &found.0)
     }
@@ -195,7 +196,7 @@ impl Ordered<Id> {
 }
 
 impl Ordered<Owned> {
-    /// Those of an owner behind a slug, by slug.
+    /// Iterates over an owner's entries after a slug, by slug.
     pub(super) fn of_owner<'a>(&'a self, owner: &'a Owner, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
         self.behind((owner.share(), after)).take_while(move |entry| *entry.owner == *owner)
     }

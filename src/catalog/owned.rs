@@ -1,8 +1,11 @@
-//! How many endpoints a builder may have, kept to by hosts that publish for the same builder at the same time.
+//! Limit on the number of a builder's endpoints, enforced even if several hosts publish for the
+//! same builder.
 //!
-//! Each host knows how many there are of those that it has heard of. What it has not heard of yet is in a row of the builder, which every
-//! commit that adds or removes an endpoint replaces: of two hosts that do so at once, one decides again. A row that is older than any host
-//! may lag behind says nothing that the host does not know, and is not gone by: so versions that leave no such row do no harm for long.
+//! Each host knows the number of endpoints that it has been notified of. Changes that it has not
+//! seen yet are in a row for the builder, which every commit that adds or removes an endpoint
+//! replaces. So if two hosts do that at the same time, one must retry. A row older than the maximum
+//! lag of a host contains nothing new, and is ignored. So versions that do not write this row cause
+//! no lasting harm.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
@@ -14,10 +17,10 @@ use super::{By, Catalog, PublishError, retired::of};
 pub(super) const OWNED: Table<Ended<String>, Owned> = schema::ENDPOINTS_OWNED.holding();
 tollhouse_store::postcard_values!(Owned);
 
-/// How long a row is gone by, in milliseconds: a host that lags behind by more takes no changes.
+/// Validity of a row, in milliseconds. A host that lags by more accepts no changes.
 const RECENT_MS: u64 = 60_000;
 
-/// How many endpoints a builder had at some time.
+/// Number of a builder's endpoints at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owned {
     endpoints: u64,
@@ -25,11 +28,11 @@ pub(super) struct Owned {
 }
 
 impl Catalog {
-    /// What a commit that adds an endpoint of `owner` has to hold and to write.
+    /// Returns the conditions and rows for a commit that adds an endpoint of `owner`.
     ///
     /// # Errors
     ///
-    /// [`PublishError::TooMany`] where a builder adds one that is too many; the store's.
+    /// [`PublishError::TooMany`] if the builder has reached the limit; those of the store.
     pub(super) async fn one_more(&self, owner: &Owner, by: By) -> Result<Batch, PublishError> {
         if !self.counts(owner) {
             return Ok(Batch::new());
@@ -42,11 +45,11 @@ impl Catalog {
         Ok(self.owns(owner, row.as_ref(), endpoints + 1))
     }
 
-    /// The same for one that removes an endpoint.
+    /// Returns the conditions and rows for a commit that removes an endpoint of `owner`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Those of the store.
     pub(super) async fn one_less(&self, owner: &Owner) -> Result<Batch, StoreError> {
         if !self.counts(owner) {
             return Ok(Batch::new());
@@ -55,7 +58,7 @@ impl Catalog {
         Ok(self.owns(owner, row.as_ref(), endpoints.saturating_sub(1)))
     }
 
-    /// A host that has the store to itself knows all that there is.
+    /// A host with its own store knows all endpoints.
     fn counts(&self, owner: &Owner) -> bool {
         self.store.is_shared() && matches!(owner, Owner::Builder(_))
     }

@@ -1,4 +1,4 @@
-//! The body of update: what of an endpoint changes.
+//! The body of an update request.
 
 use std::sync::Arc;
 
@@ -13,57 +13,57 @@ use super::{
     limits::limits_over,
 };
 
-/// The body of `PATCH /ai/endpoints/{slug}`: what is named changes.
+/// The body of `PATCH /ai/endpoints/{slug}`. Only named fields change.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Patch {
-    /// Whether it is to take calls.
+    /// Whether it accepts calls.
     pub status: Option<Status>,
-    /// For people.
+    /// Title for people.
     pub title: Option<String>,
-    /// For people and for models that choose a tool.
+    /// Description for people, and for models that choose a tool.
     pub description: Option<String>,
-    /// What one call is to cost.
+    /// Price of a call.
     pub price_usd: Option<MicroUsd>,
-    /// What one call is to cost at most; 0 has the price fixed again.
+    /// Maximum price of a call. 0 makes the price fixed.
     pub max_price_usd: Option<MicroUsd>,
-    /// For who searches.
+    /// Tags for search.
     pub tags: Option<Vec<String>>,
-    /// What an input must fit.
+    /// Schema of inputs.
     pub input_schema: Option<Arc<Value>>,
-    /// What an answer must fit.
+    /// Schema of results.
     pub output_schema: Option<Arc<Value>>,
-    /// What it is to touch.
+    /// Requested capabilities.
     pub capabilities: Option<Capabilities>,
-    /// What answers.
+    /// The handler.
     pub handler: Option<HandlerDraft>,
-    /// An earlier version to roll back to, in place of `handler`.
+    /// An earlier version to roll back to, instead of `handler`.
     pub version: Option<String>,
-    /// In place of those it had.
+    /// Limits that replace the previous ones.
     pub limits: Option<Map<String, Value>>,
-    /// Hosts that `httpGetJson` is to reach.
+    /// Hosts for `httpGetJson`.
     pub allowed_hosts: Option<Vec<String>>,
-    /// Whether a process may serve more than one call.
+    /// Whether a process may serve several calls.
     pub isolation: Option<Isolation>,
-    /// What it is paid in, in place of what it was.
+    /// Accepted ways to pay that replace the previous ones.
     pub accepts: Option<Vec<String>>,
-    /// What builders vouch for, of a new handler.
+    /// Attestation of a builder for a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
-    /// What is said of the version that runs then; nothing, where that is empty.
+    /// Note about the new version. Empty removes it.
     pub note: Option<String>,
-    /// By which front it is asked for: that says so, and no body.
+    /// The interface of the request. Set by the interface itself, not in the body.
     #[serde(skip)]
     pub via: Option<Via>,
 }
 
 impl Patch {
-    /// Whether it brings anything that a worker looks at, or that is scanned.
+    /// Returns whether it contains anything that needs a worker or a scan.
     pub(super) fn is_looked_at(&self) -> bool {
         let texts = self.title.is_some() || self.description.is_some() || self.tags.is_some();
         texts || self.handler.is_some() || self.version.is_some() || self.input_schema.is_some() || self.output_schema.is_some()
     }
 
-    /// The names of the fields that it changes, but for `status`, which has events of its own.
+    /// Returns the names of the changed fields, except `status`, which has its own events.
     pub(super) fn changed(&self) -> Vec<&'static str> {
         let all = [
             ("title", self.title.is_some()),
@@ -86,7 +86,7 @@ impl Patch {
         all.into_iter().filter_map(|(name, named)| named.then_some(name)).collect()
     }
 
-    /// Changes `endpoint` as the patch says, all but its handler and what it may touch.
+    /// Applies the patch to `endpoint`, except its handler and capabilities.
     pub(super) fn apply(&self, endpoint: &mut Endpoint, ceilings: &Limits) -> Result<(), PublishError> {
         let Self { status, title, description, price_usd, tags, input_schema, output_schema, .. } = self.clone();
         endpoint.status = status.unwrap_or(endpoint.status);

@@ -1,4 +1,4 @@
-//! The admin's policy: what builders may take themselves, and how far.
+//! The admin's policy: what builders may do without approval, and their limits.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -7,25 +7,26 @@ use tollhouse_tool::Capabilities;
 
 use super::{PublishError, limits::limits_over};
 
-/// Endpoints of one builder when the policy does not say.
+/// Default maximum of endpoints per builder.
 const MAX_ENDPOINTS_PER_BUILDER: u64 = 100;
 
-/// What is allowed to builders. It holds for changes from now on: taking a capability out of
-/// `builder_capabilities` revokes nothing that was granted before. Only lower ceilings and a stricter
-/// tier reach endpoints that are there already, at once.
+/// The rules for builders. They apply to future changes: removing a capability from
+/// `builder_capabilities` revokes nothing that was granted before. Only lower ceilings and a
+/// stricter tier apply to existing endpoints at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Policy {
-    /// Granted when a builder asks. Default: kv and logs.
+    /// Capabilities that builders get on request. Default: kv and logs.
     pub builder_capabilities: Capabilities,
     /// Ceilings of builders' limits. Default: the highest of the table.
     pub limits: Limits,
     /// The least strict tier of builders' endpoints. Default: jit.
     #[serde(default)]
     pub tier: Tier,
-    /// Hold every upload of a builder back until an admin has approved it. Default: false.
+    /// Whether every upload of a builder is held back until an admin has approved it. Default:
+    /// false.
     pub require_review: bool,
-    /// Default: 100.
+    /// Maximum number of endpoints per builder. Default: 100.
     pub max_endpoints_per_builder: u64,
 }
 
@@ -41,7 +42,7 @@ impl Default for Policy {
     }
 }
 
-/// The body of `PUT /ai/admin/policy`: all of the policy; what it does not name is the default.
+/// The body of `PUT /ai/admin/policy`: the complete policy. Missing fields get their defaults.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PolicyDraft {
@@ -65,17 +66,17 @@ impl PolicyDraft {
     }
 }
 
-/// The policy in force and its revision; 0 before it was ever set.
+/// The policy in force with its revision, which is 0 before it is first set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyInForce {
-    /// Counts changes; the `ETag` of the record.
+    /// Counts changes. It is the `ETag` of the record.
     pub revision: u64,
-    /// What it says.
+    /// The policy.
     pub policy: Policy,
 }
 
 impl Policy {
-    /// As admins read it: every ceiling by name.
+    /// Returns the record for admins, with every ceiling by name.
     #[must_use]
     pub fn record(&self) -> Value {
         let limits: Map<_, _> = TABLE.iter().filter_map(|row| Some((row.name.to_owned(), json!(self.limits.get(row.name)?)))).collect();

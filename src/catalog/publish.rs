@@ -1,4 +1,4 @@
-//! Publishing a new endpoint, and shipping the host's own.
+//! Publishing of new endpoints, and of the built-in tools.
 
 use std::{path::Path, sync::Arc};
 
@@ -23,24 +23,24 @@ use super::{
 
 const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
 
-/// How often an endpoint is added that meets other changes of its owner's endpoints.
+/// Maximum attempts to add an endpoint that conflicts with other changes of its owner's endpoints.
 const TRIES: usize = 8;
 
-/// What a worker made of a draft, and what was found in it.
+/// A checked and scanned draft.
 struct Readied<'a> {
     prepared: &'a Prepared,
     report: Option<&'a Report>,
-    /// What the handler is kept by; `None` where nothing is kept of it.
+    /// The stored handler. `None` if nothing is stored.
     laid: Option<&'a mut Laid>,
 }
 
 impl Catalog {
-    /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before. Says so as long as it is this
-    /// host's `turn` to do it.
+    /// Publishes the built-in tools, or those in `folder`, unless the catalog was filled before.
+    /// Records that as long as it is this host's `turn`.
     ///
     /// # Errors
     ///
-    /// A tool that does not publish.
+    /// A tool cannot be published.
     pub async fn ship(&self, folder: Option<&Path>, turn: &Turn) -> Result<usize, PublishError> {
         if SHIPPED.get(&*self.store, &()).await?.is_some() {
             return Ok(0);
@@ -50,7 +50,7 @@ impl Catalog {
         for draft in drafts {
             let slug = draft.slug.clone();
             match self.create(draft, Owner::Platform, By::Host).await {
-                // Published by a start that was cut off.
+                // Published by an interrupted start.
                 Ok(_) | Err(PublishError::SlugTaken(_)) => {}
                 Err(error) => return Err(PublishError::Shipped(format!("{slug}: {error}"))),
             }
@@ -61,14 +61,14 @@ impl Catalog {
         Ok(count)
     }
 
-    /// Publishes a new endpoint of `owner`. What a builder may not take is left in
-    /// `requestedCapabilities` and `requestedHosts`; content that the rules send to review is
-    /// stored and answers no call.
+    /// Publishes a new endpoint of `owner`. What a builder may not have without approval goes to
+    /// `requestedCapabilities` and `requestedHosts`. Content that the rules send to review is
+    /// stored, but answers no calls.
     ///
     /// # Errors
     ///
-    /// Every field that cannot be, a slug that is taken, a handler that does not load, content
-    /// that is blocked, a builder who does not vouch for it or has too many endpoints.
+    /// An invalid field, a slug that is taken, a handler that does not load, blocked content, a
+    /// missing attestation, or too many endpoints.
     pub async fn create(&self, draft: Draft, owner: Owner, by: By) -> Result<Arc<Live>, PublishError> {
         let attested = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
         if by == By::Builder && !attested {
@@ -86,7 +86,8 @@ impl Catalog {
             let readied = Readied { prepared: &prepared, report: report.as_ref(), laid: laid.as_mut() };
             let created = self.create_ready(&draft, &owner, by, readied).await;
             tries += 1;
-            // Another host has added or removed an endpoint of the owner at that moment, or has kept or dropped the same version.
+            // Another host has added or removed an endpoint of the owner, or stored or removed the
+            // same version, at the same time.
             match created {
                 Err(PublishError::Store(StoreError::Conflict)) if tries < TRIES => {}
                 created => break created,
@@ -100,7 +101,7 @@ impl Catalog {
     async fn create_ready(&self, draft: &Draft, owner: &Owner, by: By, ready: Readied<'_>) -> Result<Arc<Live>, PublishError> {
         let Readied { prepared, report, laid } = ready;
         let attested = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
-        // A worker may have taken its time: all that may have changed meanwhile is looked at again.
+        // The worker may have taken long, so everything that may have changed is checked again.
         let _one = self.changing.lock().await;
         self.may_publish(owner, by)?;
         self.room_for(owner, by)?;
@@ -128,7 +129,8 @@ impl Catalog {
         self.put(Change { before: None, endpoint, bundle, rows, laid, events }).await
     }
 
-    /// Makes the handler of a new endpoint ready, and scans all of it but what is the host's own: what may take long.
+    /// Prepares the handler of a new endpoint, and scans everything except the host's own tools.
+    /// Both may take long.
     async fn ready(&self, draft: &Draft, owner: &Owner, by: By) -> Result<(Prepared, Option<Report>), PublishError> {
         let _permit = self.permit(owner, by)?;
         self.bounded(owner, &draft.input_schema, &draft.output_schema).await?;
@@ -153,7 +155,7 @@ impl Catalog {
     }
 }
 
-/// An endpoint as its draft says, before it is known what it may touch, what it runs and what is found in it.
+/// Creates the endpoint of a draft, before capabilities, handler and scan result are set.
 pub(super) fn new(draft: &Draft, owner: Owner, limits: Limits, now: Timestamp) -> Endpoint {
     Endpoint {
         id: EndpointId::generate(),

@@ -1,4 +1,4 @@
-//! Content safety after the upload: all builders' endpoints by the rules in force.
+//! Repeated content scans: checks all builders' endpoints with the current rules.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -18,28 +18,28 @@ use super::{
     scan::{hold, open_outcome},
 };
 
-/// Where the version of the rules that all endpoints were scanned by is stored.
+/// The version of the rules with which all endpoints were scanned.
 const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
 
-/// What a scan of all builders' endpoints came to.
+/// The result of scanning all builders' endpoints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rescanned {
-    /// Endpoints that were scanned.
+    /// Number of scanned endpoints.
     pub endpoints: u64,
-    /// Now held back for an admin's decision, and not before.
+    /// Endpoints that are newly held back for an admin's decision.
     pub review: u64,
-    /// Now blocked, and not before.
+    /// Endpoints that are newly blocked.
     pub blocked: u64,
 }
 
 impl Catalog {
-    /// Scans all builders' endpoints if they were not by the rules in force, nor by later ones: those of another host of the store, of
-    /// a later version. Says so as long as it is this host's `turn` to do it.
+    /// Scans all builders' endpoints, unless they were scanned with the current rules, or with
+    /// later ones by a newer host of the store. Records that as long as it is this host's `turn`.
     ///
     /// # Errors
     ///
-    /// Those of [`Catalog::rescan`].
+    /// The same as [`Catalog::rescan`].
     pub async fn rescan_if_due(&self, turn: &Turn) -> Result<(), PublishError> {
         if !self.rescan_is_due().await? {
             return Ok(());
@@ -62,22 +62,22 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether endpoints were scanned by rules that are older than this version's.
+    /// Returns whether endpoints were last scanned with older rules than this version's.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Those of the store.
     pub async fn rescan_is_due(&self) -> Result<bool, StoreError> {
         let ours = self.scanner.policy_version();
         let by = SCANNED_BY.get(&*self.store, &()).await?;
         Ok(by.is_none_or(|by| by != ours && safety::revision(&by) <= safety::revision(ours)))
     }
 
-    /// Scans all builders' endpoints. What is found anew pauses them.
+    /// Scans all builders' endpoints. New findings pause them.
     ///
     /// # Errors
     ///
-    /// The store's; what was scanned by then is recorded.
+    /// Those of the store. Earlier results are recorded.
     pub async fn rescan(&self) -> Result<Rescanned, PublishError> {
         let all = self.all();
         let found = self.rescan_all(builders_of(&all)).await?;
@@ -85,12 +85,13 @@ impl Catalog {
         Ok(found)
     }
 
-    /// Scans endpoints. Those whose sources cannot be read are left for the next time, and with a bucket that is away all behind them.
+    /// Scans endpoints. Those with unreadable sources are left for the next time. If the bucket is
+    /// unavailable, all further ones are left, too.
     async fn rescan_all(&self, mut slugs: impl Iterator<Item = Slug> + Send) -> Result<Rescanned, PublishError> {
         let (mut found, mut left, mut unread) = (Rescanned::default(), Vec::new(), None);
         while let Some(slug) = slugs.next() {
             let scanned = match self.rescan_one(slug.as_str()).await {
-                // Another host of the store was at it.
+                // Another host of the store has changed it.
                 Err(PublishError::Changed(_)) => self.rescan_one(slug.as_str()).await,
                 scanned => scanned,
             };
@@ -123,13 +124,13 @@ impl Catalog {
         self.unscanned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Scans one endpoint; answers how it is held back now, if it was not so before.
+    /// Scans one endpoint. Returns how it is held back now, if that is new.
     async fn rescan_one(&self, slug: &str) -> Result<Option<HoldKind>, PublishError> {
         let unknown = || PublishError::Unknown(slug.to_owned());
         let read = ENDPOINTS.get(&*self.store, &slug.to_owned()).await?.ok_or_else(unknown)?;
         let handler = self.uploaded(&read.version).await?;
         let report = self.scan(&read, handler.as_ref()).await?;
-        // Most are as they were: those are not made ready for it.
+        // Most results are unchanged. Those endpoints are not loaded.
         let known = self.with_provenance(&read, handler.as_ref(), report.clone()).await?;
         if self.judged_by(&read, known).is_none() {
             return Ok(None);
@@ -138,7 +139,7 @@ impl Catalog {
         let before = self.at_revision(slug, None).await?;
         let old = &before.live.endpoint;
         if old.id != read.id || content_differs(&read, old) {
-            // Scanned as it was uploaded, by these rules.
+            // Already scanned as uploaded, with these rules.
             return Ok(None);
         }
         let report = self.with_provenance(old, handler.as_ref(), report).await?;
@@ -157,7 +158,7 @@ impl Catalog {
         Ok(newly)
     }
 
-    /// An endpoint with what was found in it, and how it is held back for that; `None` where nothing comes of it.
+    /// Returns the endpoint with its findings, and how it is held back. `None` if nothing changes.
     fn judged_by(&self, old: &Endpoint, report: Report) -> Option<(Endpoint, Option<HoldKind>)> {
         let mut endpoint = old.clone();
         let open = open_outcome(&report.findings, old);
@@ -166,7 +167,7 @@ impl Catalog {
             ScanOutcome::Review => Some(HoldKind::ContentReview),
             ScanOutcome::Block => Some(HoldKind::ContentBlocked),
         };
-        // What is held back stays so, and never less.
+        // An existing hold stays and is never weakened.
         let kind = old.review.hold.as_ref().map(|hold| hold.kind).max(found);
         hold(&mut endpoint, kind, self.clock.now());
         let outcome = match kind {
@@ -187,7 +188,7 @@ impl Catalog {
     }
 }
 
-/// The slugs of all builders' endpoints.
+/// Returns the slugs of all builders' endpoints.
 fn builders_of(all: &Snapshot) -> impl Iterator<Item = Slug> + Send + '_ {
     all.values().filter(|entry| *entry.owner != Owner::Platform).map(|entry| entry.slug.clone())
 }

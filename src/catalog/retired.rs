@@ -1,4 +1,4 @@
-//! Slugs of deleted endpoints: who may take them again, and which endpoint had them last.
+//! Slugs of deleted endpoints: who may reuse them, and which endpoint had them last.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::id::EndpointId;
@@ -8,36 +8,38 @@ use tollhouse_tool::{Endpoint, Owner, Slug};
 
 use super::{By, Catalog, PublishError};
 
-/// Slug of a deleted endpoint → the share of who had it.
+/// Slug of a deleted endpoint → share of its owner.
 pub(super) const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
 pub(super) const RETIRED_OF: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();
-/// The endpoint that was deleted last under a slug.
+/// The last endpoint that was deleted under a slug.
 pub(super) const DELETED: Table<String, Deleted> = schema::DELETED.holding();
 tollhouse_store::json_values!(Deleted);
 
-/// Slugs of deleted endpoints of one builder: each stays with them, or with the admin.
+/// Maximum reserved slugs of one builder's deleted endpoints.
 pub(super) const MAX_RETIRED: usize = 1_000;
 
-/// The endpoint that was deleted last under a slug.
+/// The last endpoint that was deleted under a slug.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
     /// Its id.
     pub id: EndpointId,
-    /// Who had it.
+    /// Its owner.
     pub owner: Owner,
 }
 
 impl Catalog {
-    /// The endpoint that was deleted under this slug within the last hour, where none has taken the slug since.
+    /// Returns the endpoint that was deleted under this slug within the last hour, if none has
+    /// taken the slug since.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Those of the store.
     pub async fn deleted(&self, slug: &str) -> Result<Option<Deleted>, StoreError> {
         DELETED.get(&*self.store, &slug.to_owned()).await
     }
 
-    /// What takes `slug` from those who had it before, who must be the same owner. A new one is for who has not deleted too many.
+    /// Returns the rows that free `slug` from its previous owner, who must be the same. For a new
+    /// slug, the owner must not have deleted too many endpoints.
     pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Batch, PublishError> {
         let retired = RETIRED_SLUGS.get(&*self.store, &slug.to_string()).await?;
         let anothers = retired.as_ref().is_some_and(|had| had != owner.share());
@@ -52,7 +54,7 @@ impl Catalog {
         batch.delete(&RETIRED_SLUGS, &slug.to_string()).delete(&RETIRED_OF, &(of(owner), slug.to_string()));
         batch.delete(&DELETED, &slug.to_string());
         if let Some(had) = retired {
-            // An admin may give it to another.
+            // An admin may give it to another owner.
             batch.delete(&RETIRED_OF, &(Ended(had), slug.to_string()));
         }
         Ok(batch)
@@ -63,7 +65,8 @@ pub(super) fn of(owner: &Owner) -> Ended<String> {
     Ended(owner.share().to_owned())
 }
 
-/// Who may have the slug of a deleted endpoint: its owner, unless an admin's decision would be undone by that.
+/// Returns who may reuse the slug of a deleted endpoint: its owner, unless that would undo an
+/// admin's decision.
 pub(super) fn slug_successor(endpoint: &Endpoint) -> &Owner {
     let review = &endpoint.review;
     let decided = review.taken_down.is_some() || review.hold.is_some() || review.refused;

@@ -1,4 +1,4 @@
-//! What admins decide about endpoints: the queue, and each decision.
+//! Admins' decisions about endpoints: the review queue, and each kind of decision.
 
 use std::sync::Arc;
 
@@ -18,47 +18,49 @@ use super::{
     standing::{Reach, Standing},
 };
 
-/// Longest reason, in characters.
+/// Maximum length of a reason, in characters.
 const MAX_REASON: usize = texts::MAX_DECISION_REASON;
 
 /// The body of `POST /ai/admin/reviews/{slug}`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verdict {
-    /// What an admin decided.
+    /// The decision.
     pub decision: Decision,
-    /// For `approve` what is granted of what was asked or taken away (default: all that is asked), for `revoke` what is
-    /// taken back.
+    /// With `approve`, the requested or withheld capabilities to grant (default: all requested).
+    /// With `revoke`, the capabilities to revoke.
     pub capabilities: Option<Capabilities>,
-    /// The same of hosts.
+    /// With `approve`, the requested or withheld hosts to grant (default: all requested). With
+    /// `revoke`, the hosts to revoke.
     pub allowed_hosts: Option<Vec<String>>,
-    /// Limits for this endpoint, by name; `null` lifts one. With any decision.
+    /// Limits for this endpoint by name. `null` removes one. Allowed with any decision.
     #[serde(default)]
     pub limits: Map<String, Value>,
-    /// The least strict tier of this endpoint; the first of them lifts what was set. With any decision.
+    /// The least strict tier of this endpoint. The first tier removes a setting. Allowed with any
+    /// decision.
     pub tier: Option<Tier>,
-    /// Shown to the owner.
+    /// Reason that the owner can see.
     pub reason: Option<String>,
 }
 
-/// Where an endpoint stands in the queue: since when it waits, and its slug.
+/// The position of an endpoint in the queue: since when it waits, and its slug.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaitingPlace(Timestamp, Slug);
 
 impl WaitingPlace {
-    /// The place of an endpoint that waits.
+    /// Returns the position of a waiting endpoint.
     #[must_use]
     pub fn of(endpoint: &Endpoint) -> Self {
         Self(endpoint.review.since().unwrap_or(Timestamp(0)), endpoint.slug.clone())
     }
 
-    /// As cursors hold it.
+    /// Encodes the position for cursors.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.0.0.to_be_bytes(), self.1.as_str().as_bytes()].concat()
     }
 
-    /// What [`WaitingPlace::to_bytes`] made.
+    /// Decodes the output of [`WaitingPlace::to_bytes`].
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (since, slug) = bytes.split_first_chunk()?;
@@ -67,22 +69,23 @@ impl WaitingPlace {
 }
 
 impl Catalog {
-    /// A page of the endpoints of which an admin has something to decide, those that wait longest first; and how many there are.
+    /// Returns a page of the endpoints with something for an admin to decide, longest wait first,
+    /// and their total number.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// The error of the store.
     pub async fn queue(&self, after: Option<&WaitingPlace>, limit: usize) -> Result<(Page, usize), StoreError> {
         let all = self.all();
         let (waiting, total) = all.waiting(after.map(|WaitingPlace(since, slug)| (*since, slug)));
         Ok((self.page_of(waiting, limit).await?, total))
     }
 
-    /// Carries out an admin's decision. What it takes away, running calls lose at their next op.
+    /// Carries out an admin's decision. Running calls lose revoked rights at their next op.
     ///
     /// # Errors
     ///
-    /// A field that cannot be; [`PublishError::NothingToDecide`] when nothing waits for it.
+    /// A field is invalid; [`PublishError::NothingToDecide`] if nothing waits for this decision.
     pub async fn decide(&self, slug: &str, verdict: &Verdict, if_match: Option<u64>) -> Result<Arc<Live>, PublishError> {
         verdict.check()?;
         let _one = self.changing.lock().await;
@@ -123,7 +126,7 @@ impl Catalog {
                 let asked = Reach { capabilities: before.requested_capabilities, hosts: before.requested_hosts.clone() };
                 self.stand(&mut endpoint, had.reopened(&asked));
                 reopen(&mut endpoint, before);
-                // All that was asked is granted, and stays so: `revoke` takes it back.
+                // If everything requested is granted, it stays so. Use `revoke` to undo that.
                 self.something(decidable(&endpoint))?;
             }
             Decision::Revoke => {
@@ -180,7 +183,7 @@ impl Verdict {
         Ok(())
     }
 
-    /// Sets the limits and the tier that are named; false when none is.
+    /// Sets the named limits and tier. Returns false if none is named.
     fn cap(&self, endpoint: &mut Endpoint) -> Result<bool, PublishError> {
         let ceilings = Limits::ceilings();
         for (name, value) in &self.limits {
@@ -199,7 +202,7 @@ impl Verdict {
     }
 }
 
-/// Whether there is something that an approval answers: also what was refused before.
+/// Returns whether an approval would have an effect, including for content that was refused before.
 fn decidable(endpoint: &Endpoint) -> bool {
     endpoint.asks() || endpoint.review.hold.is_some()
 }
@@ -216,7 +219,8 @@ fn decided_on(endpoint: &Endpoint) -> DecidedOn {
     }
 }
 
-/// Content stands as it did when it was decided about. What was not held back then was not decided about.
+/// Restores the state of content before a decision. If it was not held then, there was no decision
+/// about it.
 fn reopen(endpoint: &mut Endpoint, before: DecidedOn) {
     endpoint.reopen_approved(before.approved_version, before.approved_fields);
     if before.hold.is_none() {
@@ -232,8 +236,8 @@ fn reopen(endpoint: &mut Endpoint, before: DecidedOn) {
     }
 }
 
-/// Capabilities are granted to those who ask, or given back to those who had them taken away: an admin who wants to give
-/// more changes the endpoint.
+/// Checks that granted capabilities were requested, refused before, or withheld. To grant more, an
+/// admin can change the endpoint.
 fn may_grant(endpoint: &Endpoint, had: &Standing, given: &Reach) -> Result<(), PublishError> {
     let refused = endpoint.decided_on.as_ref().map_or_else(Capabilities::default, |before| before.requested_capabilities);
     let asked = had.wanted().capabilities.union(had.withheld.capabilities).union(refused);

@@ -1,16 +1,18 @@
-//! Content safety: what an upload must not contain, and what an admin looks at first.
+//! Content safety: which uploads are blocked, and which need an admin's review.
 //!
-//! A [`Scanner`] is made once, from the table `safety/rules.toml`, the terms of `safety/terms.toml`
-//! and the operator's own lists. [`Scanner::scan`] reads one [`Upload`] and answers a [`Report`],
-//! whose outcome is the highest severity found. It does no IO, and its time is linear in the upload.
+//! A [`Scanner`] is created once, from the table `safety/rules.toml`, the terms of
+//! `safety/terms.toml` and the operator's own lists. [`Scanner::scan`] reads one [`Upload`] and
+//! returns a [`Report`], whose outcome is the highest severity found. It does no IO, and its time
+//! is linear in the size of the upload.
 //!
-//! What it reads: the fields as they are; the string literals of the source, unescaped, joined where
-//! they are added up, and decoded once where they are base64, hex, percent-encoding or character
-//! codes; comments apart from code. It does *not* judge pictures or intent, nor what a handler
-//! makes or fetches while it runs.
+//! It reads the fields as they are; string literals of the source, unescaped, with concatenations
+//! joined, and decoded once from base64, hex, percent-encoding or character codes; and comments
+//! separately from code. It does *not* judge pictures or intent, nor content that a handler creates
+//! or fetches at run time.
 //!
-//! Invariant: nothing here gives the matched text away. A [`Finding`](tollhouse_tool::finding::Finding) has at most its first two
-//! characters and its length, for admins; [`brief`](tollhouse_tool::finding::Finding::brief) has neither.
+//! Invariant: the matched text is never revealed. For admins, a
+//! [`Finding`](tollhouse_tool::finding::Finding) has at most its first two characters and its
+//! length; [`brief`](tollhouse_tool::finding::Finding::brief) has neither.
 
 mod check;
 mod code;
@@ -33,7 +35,7 @@ pub use self::{
     upload::Upload,
 };
 
-/// Finds what the policy names. Made once; scanning needs no more than `&self`.
+/// Scans uploads for violations of the policy. Created once; scanning needs only `&self`.
 #[derive(Debug)]
 pub struct Scanner {
     rules: Rules,
@@ -42,7 +44,7 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// The shipped rules, with the operator's lists.
+    /// Creates a scanner with the built-in rules and the operator's lists.
     #[must_use]
     pub fn new(lists: &OperatorLists) -> Self {
         let version = match lists.fingerprint() {
@@ -52,27 +54,28 @@ impl Scanner {
         Self { rules: Rules::shipped(), operator: Operator::new(lists), version }
     }
 
-    /// Version of the rules in force: [`POLICY_VERSION`], and behind a `+` eight hex digits that
-    /// stand for the operator's lists, if there are any. An endpoint scanned under another version
-    /// is to be scanned again.
+    /// Returns the version of the rules in force: [`POLICY_VERSION`], followed by `+` and eight hex
+    /// digits that identify the operator's lists, if there are any. An endpoint scanned with
+    /// another version needs a new scan.
     #[must_use]
     pub fn policy_version(&self) -> &str {
         &self.version
     }
 
-    /// Every rule in force, as the policy document shows it.
+    /// Returns every rule in force for the policy document.
     pub fn rules(&self) -> impl Iterator<Item = Rule<'_>> {
         self.rules.public().chain(self.operator.public())
     }
 
-    /// Reads an upload.
+    /// Scans an upload.
     #[must_use]
     pub fn scan(&self, upload: &Upload<'_>) -> Report {
         scan::run(&self.rules, &self.operator, upload)
     }
 }
 
-/// Of a [version](Scanner::policy_version) the part that grows from one to the next; operators' lists have no order.
+/// Returns the part of a [version](Scanner::policy_version) that increases with each release.
+/// Operators' lists have no order.
 #[must_use]
 pub fn revision(policy_version: &str) -> &str {
     policy_version.split('+').next().unwrap_or_default()

@@ -1,7 +1,7 @@
-//! Content safety: what the rules find in an upload, and what becomes of it.
+//! Applies content safety to endpoints: scans uploads, and acts on the findings.
 //!
-//! A finding that an admin has approved counts no more, as long as the field it was found in stays
-//! the same: for a handler, that is its version.
+//! A finding that an admin has approved no longer counts, as long as the content of its field stays
+//! the same. For a handler, that is its version.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,28 +17,29 @@ use tollhouse_tool::{
 use super::{By, Catalog, HandlerDraft, PublishError, shipped};
 use crate::safety::{self, Report};
 
-/// Version → the share of who uploaded it first.
+/// Version → the share of its first uploader.
 pub(super) const VERSION_OWNERS: Table<String, String> = schema::VERSION_OWNERS.holding();
 
-/// Approved findings that an endpoint remembers; the oldest go.
+/// Maximum approved findings of an endpoint. The oldest are dropped.
 const MAX_APPROVED: usize = 200;
 
-/// What was found in new content, and whose word there is for it.
+/// A scan of new content, and its attestation.
 pub(super) struct Upload<'a> {
     /// `None` for built-in handlers.
     pub(super) handler: Option<&'a HandlerDraft>,
-    /// What [`Catalog::scan`] found.
+    /// The result of [`Catalog::scan`].
     pub(super) report: Report,
     pub(super) attested_at: Option<Timestamp>,
     pub(super) by: By,
 }
 
 impl Catalog {
-    /// Writes into `endpoint` what becomes of new content. Uploads of an admin are recorded and never held back.
+    /// Records the result for new content in `endpoint`. Uploads of an admin are recorded but never
+    /// held back.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Blocked`] for a builder's upload: nothing of it is to be stored.
+    /// [`PublishError::Blocked`] for a builder's upload, of which nothing may be stored.
     pub(super) async fn weigh(&self, endpoint: &mut Endpoint, upload: Upload<'_>) -> Result<(), PublishError> {
         let report = self.with_provenance(endpoint, upload.handler, upload.report).await?;
         let open = open_outcome(&report.findings, endpoint);
@@ -56,7 +57,8 @@ impl Catalog {
         let policy_version = self.scanner.policy_version().to_owned();
         endpoint.content_safety =
             Some(ContentSafety { outcome, policy_version, attested_at: upload.attested_at, findings: report.findings });
-        // Published by an admin is approved by one; what is held back waits for their decision.
+        // Publishing by an admin is an approval. Content that is held back still waits for their
+        // decision.
         if upload.by == By::Admin && endpoint.review.hold.is_none() {
             approve_findings(endpoint);
             endpoint.approve();
@@ -64,7 +66,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// What remembers who uploaded the source of `endpoint` first, if nobody did before.
+    /// Returns the rows that record the first uploader of the source, if there was none before.
     pub(super) async fn claim(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Batch, PublishError> {
         let is_source = matches!(handler, Some(HandlerDraft::Source { .. })) && !is_common(handler);
         Ok(match self.first_owner(endpoint, handler).await? {
@@ -73,7 +75,7 @@ impl Catalog {
         })
     }
 
-    /// Whether a handler that `endpoint` does not run would be held back, were it uploaded.
+    /// Returns whether a handler would be held back if it were uploaded to `endpoint`.
     ///
     /// # Errors
     ///
@@ -88,7 +90,7 @@ impl Catalog {
         Ok(held_after(open, self.policy().policy.require_review, &endpoint.review))
     }
 
-    /// Who uploaded the source first.
+    /// Returns who uploaded the source first.
     async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<String>, PublishError> {
         match handler {
             Some(HandlerDraft::Source { .. }) if !is_common(handler) => Ok(VERSION_OWNERS.get(&*self.store, &endpoint.version).await?),
@@ -96,7 +98,7 @@ impl Catalog {
         }
     }
 
-    /// Adds to what was found that another uploaded the source first, as it is known now.
+    /// Adds a finding if another owner uploaded the source first.
     pub(super) async fn with_provenance(
         &self,
         endpoint: &Endpoint,
@@ -109,7 +111,7 @@ impl Catalog {
         Ok(report.and(self.scanner.scan(&safety::Upload { source: Some(""), hash_of_another: true, ..Default::default() })))
     }
 
-    /// Reads the content, which may take long: never under the lock of changes.
+    /// Scans the content. May take long, so it must not be called under the lock of changes.
     pub(super) async fn scan(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Report, PublishError> {
         let (scanner, handler) = (Arc::clone(&self.scanner), handler.cloned());
         let (title, description, tags) = (endpoint.title.clone(), endpoint.description.clone(), endpoint.tags.clone());
@@ -134,7 +136,7 @@ impl Catalog {
         self.read(&endpoint.owner, scan).await
     }
 
-    /// Does work on what `owner` uploads, on a thread for such work and in the owner's turn.
+    /// Runs work on an upload of `owner` on a blocking thread, in the owner's turn.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         owner: &Owner,
@@ -143,7 +145,7 @@ impl Catalog {
         let turn = self.readings.turn(owner.clone()).await;
         let work = for_turn(work);
         let read = tokio::task::spawn_blocking(move || {
-            // As long as the work, also where nobody waits for it any more.
+            // Held until the work has ended, even if nobody waits for it any more.
             let _turn = turn;
             work()
         });
@@ -151,11 +153,11 @@ impl Catalog {
     }
 }
 
-/// Bytes of a source below which two who wrote the same need not know of each other: what `init` makes, the examples of the documents
-/// and the handlers of tests are shorter.
+/// Sources below this size are not attributed to an owner: output of `init`, examples of the
+/// documents and test handlers are shorter.
 const SHORT_SOURCE_BYTES: usize = 1_024;
 
-/// Whether a source is nobody's own: short, or one that the host comes with.
+/// Returns whether a source is too common to have an owner: short, or built in.
 fn is_common(handler: Option<&HandlerDraft>) -> bool {
     let Some(HandlerDraft::Source { source, .. }) = handler else { return false };
     source.len() < SHORT_SOURCE_BYTES || shipped::is_handler(source)
@@ -165,8 +167,8 @@ fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {
     first.is_some_and(|first| first != owner.share())
 }
 
-/// Whether new content waits for an admin: for what was found, for the policy's sake, or because an
-/// admin refused content of this endpoint and approved none since.
+/// Returns whether new content waits for an admin: because of findings or the policy, or because an
+/// admin refused content of this endpoint and has approved none since.
 fn held_after(open: ScanOutcome, required: bool, review: &Review) -> bool {
     open != ScanOutcome::Pass || required || review.refused
 }
@@ -176,7 +178,7 @@ pub(super) fn hold(endpoint: &mut Endpoint, kind: Option<HoldKind>, now: Timesta
     endpoint.review.hold = kind.map(|kind| Hold { kind, since });
 }
 
-/// The gravest of what no admin has approved.
+/// Returns the highest severity of findings that no admin has approved.
 pub(super) fn open_outcome(findings: &[Finding], endpoint: &Endpoint) -> ScanOutcome {
     let approved: BTreeSet<_> = endpoint.review.approved.iter().map(String::as_str).collect();
     let open = findings.iter().filter(|finding| !approved.contains(key(finding, endpoint).as_str()));
@@ -187,7 +189,7 @@ pub(super) fn open_outcome(findings: &[Finding], endpoint: &Endpoint) -> ScanOut
     }
 }
 
-/// An admin approves what was found in `endpoint`.
+/// Records an admin's approval of the findings in `endpoint`.
 pub(super) fn approve_findings(endpoint: &mut Endpoint) {
     let Some(safety) = &endpoint.content_safety else { return };
     let keys: Vec<_> = safety.findings.iter().map(|finding| key(finding, endpoint)).collect();
@@ -199,14 +201,14 @@ pub(super) fn approve_findings(endpoint: &mut Endpoint) {
     approved.drain(..beyond);
 }
 
-/// An admin takes the approval of what was found in `endpoint` back.
+/// Withdraws an admin's approval of the findings in `endpoint`.
 pub(super) fn disapprove_findings(endpoint: &mut Endpoint) {
     let Some(safety) = &endpoint.content_safety else { return };
     let keys: Vec<_> = safety.findings.iter().map(|finding| key(finding, endpoint)).collect();
     endpoint.review.approved.retain(|known| !keys.contains(known));
 }
 
-/// What an approval is of: rule, field, and the field's content.
+/// Returns the key of an approval: rule, field, and the field's content.
 fn key(finding: &Finding, endpoint: &Endpoint) -> String {
     let content = match finding.field.split('/').nth(1).unwrap_or_default() {
         "title" => json!(endpoint.title),

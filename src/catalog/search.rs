@@ -1,13 +1,15 @@
-//! Search by words: an inverted index of short texts, ranked by BM25 over stems.
+//! Full-text search: an inverted index of short texts, ranked by BM25 over stems.
 //!
-//! An [`Index`] is a value. Its clone shares everything with it and stays as it is when the original changes, so that
-//! readers take no lock and a change costs the texts it is about, not the number of texts.
+//! An [`Index`] is an immutable value with cheap clones, which share its contents and are not
+//! affected by later changes. So readers need no lock, and the cost of a change depends on the
+//! changed texts and not on their number.
 //!
-//! Texts that were put in last are in maps ([`recent`]); the others in segments, which are packed and never change ([`segment`]). What is
-//! recent becomes a segment, and segments one ([`joined`]), beside ([`merge`]): until then nothing is missing.
+//! Recently added texts are in maps ([`recent`]), the others in packed, immutable segments
+//! ([`segment`]). A background task turns recent texts into a segment, and joins segments
+//! ([`joined`], [`merge`]). Nothing is missing meanwhile.
 //!
-//! Work is bounded: a [`Query`] has so many words, each stands for so many stems, and a search reads
-//! [`MAX_POSTINGS`] places at most, those of the rarest stems first.
+//! The work is bounded: a [`Query`] has a maximum number of words, each has a maximum number of
+//! stems, and a search reads at most [`MAX_POSTINGS`] postings, those of the rarest stems first.
 
 #[cfg(test)]
 mod corpus;
@@ -33,42 +35,42 @@ pub use self::{
 };
 use self::{recent::Recent, segment::Places, text::UNIT, words::MAX_ENDINGS};
 
-/// Places that one search reads, at most. Of a stem that stands in more texts only the first are found.
+/// Maximum postings that one search reads. If a stem has more, only its first texts are found.
 const MAX_POSTINGS: usize = 200_000;
 
-/// How soon a word that is repeated says no more (BM25's k1).
+/// How fast repetitions of a word lose weight (BM25's k1).
 const SATURATION: f32 = 1.2;
-/// How much a word of a long text says less than one of a short text (BM25's b).
+/// How much less a word counts in a longer text (BM25's b).
 const LENGTH: f32 = 0.5;
 
-/// What texts tell of.
+/// The item that a text belongs to.
 pub trait Item: Clone {
-    /// What stands first among equals.
+    /// Returns the name that breaks ties.
     fn name(&self) -> &str;
 }
 
-/// Texts, and the items they tell of.
+/// An index of texts with their items.
 #[derive(Clone)]
 pub struct Index<T> {
-    /// By slot; none where the text was taken out.
+    /// Items by slot. `None` if the text was removed.
     items: Vector<Option<T>>,
     recent: Recent,
     segments: Vec<Arc<Segment>>,
-    /// Slots that nothing names.
+    /// Unused slots.
     free: Vector<Slot>,
-    /// Slots of texts that were taken out of what is recent: what a [`Merge`] makes may name them yet.
+    /// Slots of removed recent texts, which a running [`Merge`] may still use.
     retired: Vector<Slot>,
     live: usize,
-    /// Texts that were taken out, and are in segments yet.
+    /// Number of removed texts that are still in segments.
     dead: usize,
 }
 
-/// The best of what a search found.
+/// The best matches of a search.
 #[derive(Debug)]
 pub struct Found<T> {
-    /// Best first; among equals by name.
+    /// Matches, best first. Ties break by name.
     pub items: Vec<T>,
-    /// All that were found.
+    /// Total number of matches.
     pub total: usize,
 }
 
@@ -95,13 +97,14 @@ impl<T> fmt::Debug for Index<T> {
 }
 
 impl<T: Item> Index<T> {
-    /// Items that are to be found by words once [`Index::add`] was told them: the slot of each is its place.
+    /// Creates an index of items whose words are added later with [`Index::add`]. The slot of each
+    /// is its position.
     #[must_use]
     pub fn of(items: Vec<T>) -> Self {
         Self { live: items.len(), items: items.into_iter().map(Some).collect(), ..Self::default() }
     }
 
-    /// Puts a text in, with the item that `make` makes of its slot.
+    /// Adds a text. `make` creates its item from its slot.
     pub fn put(&mut self, text: &Text<'_>, make: impl FnOnce(Slot) -> T) -> T {
         let slot = self.free.pop_back().unwrap_or_else(|| {
             self.items.push_back(None);
@@ -114,14 +117,14 @@ impl<T: Item> Index<T> {
         item
     }
 
-    /// Puts another item in place of the one whose text has this slot.
+    /// Replaces the item of a slot.
     pub fn replace(&mut self, slot: Slot, item: T) {
         if let Some(there @ Some(_)) = self.items.get_mut(slot as usize) {
             *there = Some(item);
         }
     }
 
-    /// Takes a text out.
+    /// Removes a text.
     pub fn remove(&mut self, slot: Slot) {
         let Some(there) = self.items.get_mut(slot as usize) else { return };
         if there.take().is_none() {
@@ -134,30 +137,31 @@ impl<T: Item> Index<T> {
         }
     }
 
-    /// Adds the words of items that were there without, as [`Segment::of`] has them.
+    /// Adds the words of existing items, from [`Segment::of`].
     pub fn add(&mut self, segments: Segments) {
         self.segments.extend(segments.into_inner());
     }
 
-    /// The item of a slot.
+    /// Returns the item of a slot.
     #[must_use]
     pub fn item(&self, slot: Slot) -> Option<&T> {
         self.items.get(slot as usize)?.as_ref()
     }
 
-    /// How many texts are in.
+    /// Returns the number of texts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// Whether nothing can be found.
+    /// Returns whether there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The texts with any of the query's words, of those whose item `keep` takes: `limit` of them behind the first `skip`.
+    /// Returns texts with any of the query's words, whose items pass `keep`: `limit` of them after
+    /// the first `skip`.
     #[must_use]
     pub fn search(&self, query: &Query, skip: usize, limit: usize, keep: impl Fn(&T) -> bool) -> Found<T> {
         let scores = self.scores(query);
@@ -180,7 +184,7 @@ impl<T: Item> Index<T> {
         Found { items: hits.into_iter().skip(skip).map(|(_, item)| item.clone()).collect(), total }
     }
 
-    /// What each text scores, by its slot.
+    /// Returns the score of each text by slot.
     fn scores(&self, query: &Query) -> Vec<f32> {
         let mut sought: Vec<_> = query.sought(|stem| self.known(stem), |start| self.beginning(start)).collect();
         sought.sort_by_key(|(places, _)| texts(places));
@@ -203,14 +207,14 @@ impl<T: Item> Index<T> {
         scores
     }
 
-    /// Where a stem stands; `None` where it stands nowhere.
+    /// Returns the postings of a stem, or `None` if there are none.
     fn known(&self, stem: &str) -> Option<Vec<Places<'_>>> {
         let segments = self.segments.iter().filter_map(|segment| segment.find(stem));
         let places: Vec<_> = self.recent.find(stem).into_iter().chain(segments).collect();
         (!places.is_empty()).then_some(places)
     }
 
-    /// The first stems that begin so, in their order.
+    /// Returns the postings of the first stems with this prefix, in order.
     fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = Vec<Places<'a>>> {
         let mut stems: BTreeSet<&str> = self.recent.beginning(start).take(MAX_ENDINGS).collect();
         stems.extend(self.segments.iter().flat_map(|segment| segment.beginning(start).take(MAX_ENDINGS)));
@@ -218,12 +222,12 @@ impl<T: Item> Index<T> {
     }
 }
 
-/// In how many texts a stem stands.
+/// Returns the number of texts with a stem.
 fn texts(places: &[Places<'_>]) -> usize {
     places.iter().map(Places::len).sum()
 }
 
-/// What finding a stem says that stands in so many texts of `all` (BM25's idf).
+/// Returns the weight of a stem that is in `texts` of `all` texts (BM25's idf).
 fn rarity(all: usize, texts: usize) -> f32 {
     let (all, texts) = (all as f32, texts as f32);
     (1.0 + (all - texts + 0.5) / (texts + 0.5)).ln()

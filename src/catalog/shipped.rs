@@ -1,4 +1,5 @@
-//! The catalogue that a new host starts with: `fixtures/tools`, built into the binary. Their folders are the shape of every tool's.
+//! The built-in tools of a new host: `fixtures/tools`, embedded in the binary. Their folders have
+//! the layout of every tool's folder.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use super::Draft;
 
 static TOOLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fixtures/tools");
 
-/// The shipped tools, or those in `folder`, by name.
+/// Returns the built-in tools, or those in `folder`, by name.
 pub(super) fn drafts(folder: Option<&Path>) -> Result<Vec<Draft>, String> {
     match folder {
         Some(folder) => names_in(folder)?.iter().map(|tool| draft(&|name| std::fs::read_to_string(tool.join(name)).ok())).collect(),
@@ -28,19 +29,20 @@ fn names_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(tools)
 }
 
-/// The names of the tools that are built in.
+/// Returns the names of the built-in tools.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TOOLS.dirs().filter_map(|tool| tool.path().to_str())
 }
 
-/// The files of a tool that is built in, by their names; nothing where there is no such tool.
+/// Returns name and content of each file of a built-in tool. Empty if there is no such tool.
 #[must_use]
 pub fn files(slug: &str) -> Vec<(&'static str, &'static str)> {
     let Some(tool) = TOOLS.get_dir(slug) else { return vec![] };
     tool.files().filter_map(|file| Some((file.path().file_name()?.to_str()?, file.contents_utf8()?))).collect()
 }
 
-/// Whether `source` is the handler of a tool that is built in, but for white space at its ends: `init --template` copies those.
+/// Returns whether `source` is the handler of a built-in tool, ignoring white space at its ends.
+/// `init --template` copies those.
 pub(super) fn is_handler(source: &str) -> bool {
     let source = source.trim();
     let is_it = |name: &str| HANDLERS.iter().any(|(handler, _)| *handler == name);
@@ -50,14 +52,15 @@ pub(super) fn is_handler(source: &str) -> bool {
     })
 }
 
-/// The handlers that a tool's folder may have, the one that counts first, with their languages.
+/// File names of handlers with their languages, in order of precedence.
 pub const HANDLERS: [(&str, &str); 2] = [("handler.js", "js"), ("handler.ts", "ts")];
 
-/// The create body of one tool: its `tool.json` with the handler that lies beside it. `read` gives a file of its folder.
+/// Returns the create request of a tool: its `tool.json` with the handler from the same folder.
+/// `read` returns a file of its folder.
 ///
 /// # Errors
 ///
-/// Names what is missing, or is no JSON.
+/// The name of a file that is missing, or is not valid JSON.
 pub fn body(read: &dyn Fn(&str) -> Option<String>) -> Result<Value, String> {
     let text = read("tool.json").ok_or("a tool without tool.json")?;
     let mut tool: Value = serde_json::from_str(&text).map_err(|error| format!("tool.json: {error}"))?;

@@ -1,4 +1,4 @@
-//! The endpoints as they are at one moment: where each stands, how many there are of each kind, in every order, and the index of their words.
+//! A snapshot of all endpoints: entries in every order, counts of each kind, and the search index.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -14,78 +14,81 @@ use super::{
 };
 use crate::search::{Found, Index, Merge, Merged, Query, Segments, Text};
 
-/// Endpoints that are put in order for one page, at most: where more are wanted, they are walked in their order.
+/// Maximum endpoints that are sorted for one page. If there are more, the ordered list is scanned
+/// instead.
 const FEW: usize = 2_000;
 
-/// Names that one is held against that is like them, at most, of those that begin like it; and of those that have words of it.
+/// Maximum candidates for similar names: names with the same beginning, and names with some of its
+/// words.
 const LIKE: usize = 10_000;
 const LIKE_BY_WORDS: usize = 1_000;
-/// Letters that names have to begin with to be like one, where there are too many to hold all against it.
+/// Required length of the common beginning, if there are too many names to compare all.
 const BEGINS: usize = 2;
 
-/// Nothing is searched yet: the words of what was there at the start are being read.
+/// The search is not available yet: words of existing endpoints are being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the words of all tools are being read since this host started: search again in some seconds")]
 pub struct Reading;
 
-/// A value: its clone costs nothing, and a change of one endpoint costs the same however many there are.
+/// An immutable value: clones are cheap, and the cost of a change hardly depends on the number of
+/// endpoints.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     pub(super) all: Ordered<Name>,
     pub(super) ids: Ordered<Id>,
     pub(super) owned: Ordered<Owned>,
-    /// Those that are not active.
+    /// Endpoints that are not active.
     pub(super) others: Ordered<Standing>,
-    /// Those of which an admin has something to decide.
+    /// Endpoints with something for an admin to decide.
     pub(super) waiting: Ordered<Waiting>,
-    /// Of those that are [`Entry::listed`].
+    /// Listed endpoints, see [`Entry::listed`].
     pub(super) by_price: Ordered<Price>,
     pub(super) newest: Ordered<Newest>,
-    /// How many of them cost so much at most.
+    /// Number of listed endpoints by maximum price.
     pub(super) prices: OrdMap<u64, usize>,
-    /// How many each owner has.
+    /// Number of endpoints by owner.
     pub(super) owners: OrdMap<Arc<Owner>, usize>,
-    /// What is asked of limits, and by how many.
+    /// Own limits, with the number of endpoints that have them.
     pub(super) asked: OrdMap<Arc<String>, usize>,
-    /// Of those that are [`Entry::listed`].
+    /// Tags of listed endpoints, see [`Entry::listed`].
     pub(super) tags: Tags,
     pub(super) words: Index<Arc<Entry>>,
-    /// How many there were at the start, whose words are not all in.
+    /// Number of endpoints at the start, until all of their words are indexed.
     pub(super) wordless: Option<u32>,
     pub(super) counts: Counts,
 }
 
-/// How many endpoints there are of each kind.
+/// Number of endpoints of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Everyone may see them.
+    /// Endpoints that everyone may see.
     pub listed: usize,
-    /// Of those, they cost something.
+    /// Of those, endpoints with a price.
     pub paid: usize,
-    /// They are tools: [`Entry::is_tool`].
+    /// Endpoints that are tools, see [`Entry::is_tool`].
     pub tools: usize,
 }
 
-/// Which endpoints are wanted, whatever their words.
+/// Filter for endpoints, independent of words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// All of these, in any case.
+    /// Required tags, ignoring case.
     pub tags: Vec<String>,
-    /// Free ones, or paid ones.
+    /// Only free or only paid ones.
     pub pricing: Option<PricingMode>,
-    /// None that costs more.
+    /// Maximum price.
     pub max_price: Option<MicroUsd>,
 }
 
 impl Filter {
-    /// Whether an endpoint is of those wanted.
+    /// Returns whether an endpoint passes the filter.
     #[must_use]
     pub fn takes(&self, entry: &Entry) -> bool {
         let (least, most) = self.prices();
         (least..=most).contains(&entry.most_usd.0) && self.tags.iter().all(|tag| entry.has_tag(tag))
     }
 
-    /// The least and the most that a call may cost at most, in micro-dollars: none where the least is more.
+    /// Returns the range of maximum prices in micro-dollars. It is empty if the first is larger.
     fn prices(&self) -> (u64, u64) {
         let most = self.max_price.map_or(u64::MAX, |price| price.0);
         match self.pricing {
@@ -95,7 +98,7 @@ impl Filter {
         }
     }
 
-    /// Whether it asks for some prices alone.
+    /// Returns whether it restricts prices.
     fn is_of_prices(&self) -> bool {
         self.prices() != (0, u64::MAX)
     }
@@ -108,19 +111,20 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// The endpoint that is called so.
+    /// Returns the endpoint with this slug.
     #[must_use]
     pub fn get(&self, slug: &str) -> Option<&Arc<Entry>> {
         self.all.get((slug,))
     }
 
-    /// The endpoint with this id.
+    /// Returns the endpoint with this id.
     #[must_use]
     pub fn of_id(&self, id: &EndpointId) -> Option<&Arc<Entry>> {
         self.ids.of_id(id)
     }
 
-    /// Those that everyone may see and `filter` takes, in an order, or by name: from the beginning, or behind a place.
+    /// Iterates over listed endpoints that pass `filter`, in an order or by name, optionally after
+    /// a position.
     pub fn filtered<'a>(
         &'a self,
         filter: &'a Filter,
@@ -145,7 +149,7 @@ impl Snapshot {
         Box::new(all.filter(|entry| filter.takes(entry)))
     }
 
-    /// How many `filter` takes of those that everyone may see.
+    /// Returns how many listed endpoints pass `filter`.
     #[must_use]
     pub fn count(&self, filter: &Filter) -> usize {
         let (count, narrowest) = self.narrowest(filter);
@@ -155,7 +159,8 @@ impl Snapshot {
         }
     }
 
-    /// The fewest that hold all that `filter` takes of those that everyone may see, and how many they are.
+    /// Returns the smallest ordered set that contains all listed endpoints which pass `filter`,
+    /// with its size.
     fn narrowest<'a>(&'a self, filter: &Filter) -> (usize, Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a>) {
         let (least, most) = filter.prices();
         if least > most {
@@ -168,32 +173,32 @@ impl Snapshot {
         }
     }
 
-    /// The tag of `filter` that the fewest have, and how many have it.
+    /// Returns the rarest tag of `filter`, with its count.
     fn rarest<'f>(&self, filter: &'f Filter) -> Option<(usize, &'f str)> {
         filter.tags.iter().map(|tag| (self.tags.count(tag), tag.as_str())).min()
     }
 
-    /// By slug.
+    /// Iterates over all entries by slug.
     pub fn values(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.all.iter()
     }
 
-    /// Those behind `slug`, by slug.
+    /// Iterates over entries after `slug`, by slug.
     pub fn after(&self, slug: &str) -> impl Iterator<Item = &Arc<Entry>> + use<'_> {
         self.all.behind((slug,))
     }
 
-    /// Those that everyone may see and that have a tag, in any case, behind `slug`, by slug.
+    /// Iterates over listed entries with a tag, ignoring case, after `slug`, by slug.
     pub fn tagged<'a>(&'a self, tag: &str, slug: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
         self.tags.having(tag, slug)
     }
 
-    /// Those of an owner behind `slug`, by slug.
+    /// Iterates over an owner's entries after `slug`, by slug.
     pub fn of_owner<'a>(&'a self, owner: &'a Owner, slug: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
         self.owned.of_owner(owner, slug)
     }
 
-    /// Those behind `slug` that stand so, by slug.
+    /// Iterates over entries with this state after `slug`, by slug.
     pub fn standing(&self, state: EndpointState, slug: &str) -> Box<dyn Iterator<Item = &Arc<Entry>> + Send + '_> {
         match state {
             EndpointState::Active => Box::new(self.after(slug).filter(|entry| entry.is_active())),
@@ -201,41 +206,42 @@ impl Snapshot {
         }
     }
 
-    /// Those of which an admin has something to decide, the longest waiting first, behind a place among them; and how many there are.
+    /// Iterates over entries with something for an admin to decide, longest wait first, after a
+    /// position. Also returns their number.
     pub fn waiting(&self, after: Option<(Timestamp, &Slug)>) -> (impl Iterator<Item = &Arc<Entry>> + use<'_>, usize) {
         let key = after.map_or((0, ""), |(since, slug)| (since.0, slug.as_str()));
         (self.waiting.behind(key), self.waiting.len())
     }
 
-    /// How many an owner has, in whatever state.
+    /// Returns how many endpoints an owner has, in any state.
     #[must_use]
     pub fn owned(&self, owner: &Owner) -> usize {
         self.owners.get(owner).copied().unwrap_or_default()
     }
 
-    /// How many there are.
+    /// Returns the number of endpoints.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no endpoints.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many there are of each kind.
+    /// Returns the number of endpoints of each kind.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Those with any of the words, best first, of the ones that everyone may see and `keep` takes.
+    /// Returns listed entries with any of the words that pass `keep`, best match first.
     ///
     /// # Errors
     ///
-    /// [`Reading`], for some time after the start of a host that has many.
+    /// [`Reading`], for some time after the start of a host with many endpoints.
     pub fn search(&self, words: &Query, skip: usize, limit: usize, keep: impl Fn(&Entry) -> bool) -> Result<Found<Arc<Entry>>, Reading> {
         if self.wordless.is_some() {
             return Err(Reading);
@@ -243,8 +249,8 @@ impl Snapshot {
         Ok(self.words.search(words, skip, limit, |entry| entry.listed() && keep(entry)))
     }
 
-    /// Those whose slugs are like `name`, nearest first, of the ones that everyone may see and `keep` takes. Where there are very many,
-    /// they begin like it, or have words of it.
+    /// Returns listed entries with slugs similar to `name` that pass `keep`, nearest first. If
+    /// there are very many endpoints, only those that begin alike or share words.
     #[must_use]
     pub fn nearest(&self, name: &str, keep: impl Fn(&Entry) -> bool) -> Vec<&Arc<Entry>> {
         let Some(pattern) = Pattern::of(name) else { return Vec::new() };
@@ -253,7 +259,7 @@ impl Snapshot {
             false => {
                 let mut like = BTreeMap::new();
                 let begins: String = name.trim().chars().take(BEGINS).flat_map(char::to_lowercase).collect();
-                // Slugs are behind what they begin with: none is so short.
+                // No slug is as short as the prefix, so all slugs with the prefix come after it.
                 let beginning = self.after(&begins).take_while(|entry| entry.slug.as_str().starts_with(&begins)).take(LIKE);
                 like.extend(beginning.map(|entry| (entry.slug.as_str(), entry)));
                 let words = Query::parse(&name.chars().take(Query::MAX_CHARS).collect::<String>()).ok();
@@ -265,29 +271,29 @@ impl Snapshot {
         };
         let near = like.filter_map(|entry| Some((pattern.distance(entry.slug.as_str())?, entry)));
         let mut near: Vec<_> = near.filter(|(_, entry)| entry.listed() && keep(entry)).collect();
-        // Among equals by slug.
+        // Ties stay in order of the slug.
         near.sort_by_key(|(distance, _)| *distance);
         near.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// Where the words of an endpoint belong that was there at the start.
+    /// Returns the slot of an endpoint whose words from before the start are not indexed yet.
     pub(super) fn wordless(&self, slug: &str) -> Option<u32> {
         let at_start = self.wordless?;
         self.get(slug).map(|entry| entry.words).filter(|slot| *slot < at_start)
     }
 
-    /// Adds the words of what was there at the start: from here on everything is found by its words.
+    /// Adds the words of endpoints from before the start. From here on, search is complete.
     pub(super) fn add_words(&mut self, words: Segments) {
         self.words.add(words);
         self.wordless = None;
     }
 
-    /// Whether everything is found by its words.
+    /// Returns whether the search is complete.
     pub(super) fn is_searchable(&self) -> bool {
         self.wordless.is_none()
     }
 
-    /// What is to be made of the index of words now.
+    /// Returns the merge that the search index needs now.
     pub(super) fn due(&self) -> Option<Merge<Arc<Entry>>> {
         self.words.due()
     }
@@ -296,12 +302,12 @@ impl Snapshot {
         self.words.adopt(merged);
     }
 
-    /// Shows an endpoint, in place of the one that had its slug. Without a text it has the words that it had.
+    /// Adds an endpoint or replaces the one with the same slug. Without a text, it keeps its words.
     pub(super) fn put(&mut self, mut entry: Entry, text: Option<&Text<'_>>) {
         let before = self.get(entry.slug.as_str()).cloned();
         if let Some(before) = &before {
             self.take_out(before);
-            // Written once, however many entries name it.
+            // Shared values are stored only once.
             entry.slug = before.slug.clone();
         }
         if let Some((owner, _)) = self.owners.get_key_value(&*entry.owner) {
@@ -356,7 +362,7 @@ impl Snapshot {
         self.words.remove(before.words);
     }
 
-    /// Takes an entry out of everything but the words.
+    /// Removes an entry from everything except the search index.
     fn take_out(&mut self, entry: &Arc<Entry>) {
         self.all.remove(entry);
         self.ids.remove(entry);

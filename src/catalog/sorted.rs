@@ -1,15 +1,17 @@
-//! A sorted set that is a value: a clone costs nothing, a change the same however many there are, and each item as much memory as it is large.
+//! A persistent sorted set: clones are cheap, the cost of a change hardly depends on its size, and
+//! items have little memory overhead.
 
 use std::{cmp::Ordering, sync::Arc};
 
 use equivalent::Comparable;
 use imbl::Vector;
 
-/// Items of a piece, at most: a change copies the piece that it is in. With its two counts a piece of pointers takes the
-/// 512 bytes that the allocator has for it, and one of items twice as large 1,008 of 1,024.
+/// Maximum items per piece. A change copies the piece. With its two counters, a piece of pointers
+/// takes 512 bytes, and one of items twice as large 1,008, which fits size classes of the
+/// allocator.
 const PIECE: usize = 62;
 
-/// Items in their order, each once, in pieces none of which is empty.
+/// Items in order, without duplicates, in nonempty pieces.
 pub(super) struct Sorted<T> {
     pieces: Vector<Arc<[T]>>,
     len: usize,
@@ -27,7 +29,7 @@ impl<T> Default for Sorted<T> {
     }
 }
 
-/// Of items in their order, each once: all pieces are full.
+/// Collects sorted items without duplicates. All pieces are full.
 impl<T> FromIterator<T> for Sorted<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let (mut sorted, mut items) = (Self::default(), items.into_iter());
@@ -52,13 +54,13 @@ impl<T: Clone + Ord> Sorted<T> {
         Some(&self.pieces.get(piece)?[place.ok()?])
     }
 
-    /// Puts an item in, in place of the one that is the same.
+    /// Inserts an item, or replaces an equal one.
     pub(super) fn insert(&mut self, item: T) {
         match self.find(&item) {
             (piece, Ok(place)) => self.set(piece, |all| all[place] = item),
             (piece, Err(place)) => {
                 self.len += 1;
-                // Behind all others: the last piece is continued.
+                // Items after all others extend the last piece.
                 let (piece, place) = match self.pieces.last() {
                     None => return self.pieces.push_back(Arc::new([item])),
                     Some(last) if piece == self.pieces.len() => (piece - 1, last.len()),
@@ -79,7 +81,7 @@ impl<T: Clone + Ord> Sorted<T> {
         self.from(0, 0)
     }
 
-    /// Those behind a place, whether or not anything is there.
+    /// Iterates over the items after a position, whether or not there is an item at it.
     pub(super) fn behind(&self, wanted: &impl Comparable<T>) -> Items<'_, T> {
         let (piece, place) = self.find(wanted);
         self.from(piece, place.map_or_else(|place| place, |place| place + 1))
@@ -90,7 +92,7 @@ impl<T: Clone + Ord> Sorted<T> {
         Items { piece: first.iter(), pieces: &self.pieces, next: piece + 1 }
     }
 
-    /// The first piece that ends with what is wanted or behind it, and where there it is, or would be.
+    /// Returns the first piece whose last item is not before `wanted`, and the position within it.
     fn find(&self, wanted: &impl Comparable<T>) -> (usize, Result<usize, usize>) {
         let order = |item: &T| wanted.compare(item).reverse();
         let ends = |piece: &Arc<[T]>| piece.last().map_or(Ordering::Less, order);
@@ -100,7 +102,8 @@ impl<T: Clone + Ord> Sorted<T> {
         (piece, self.pieces.get(piece).map_or(Err(0), |piece| piece.binary_search_by(order)))
     }
 
-    /// Changes a piece: it is halved where it grows too long, goes where nothing is left, and is one with those beside it where they are short.
+    /// Changes a piece. Splits it if it becomes too long, removes it if it becomes empty, and joins
+    /// it with short neighbors.
     fn set(&mut self, mut piece: usize, change: impl FnOnce(&mut Vec<T>)) {
         let mut all = self.pieces[piece].to_vec();
         change(&mut all);
@@ -120,7 +123,7 @@ impl<T: Clone + Ord> Sorted<T> {
         match all.len() {
             0 => _ = self.pieces.remove(piece),
             1..=PIECE => _ = self.pieces.set(piece, all.into()),
-            // What is put in by its order fills the pieces before.
+            // Items that arrive in order fill each piece completely.
             _ if piece + 1 == self.pieces.len() => {
                 let last = all.split_off(PIECE);
                 self.pieces.set(piece, all.into());
@@ -135,7 +138,7 @@ impl<T: Clone + Ord> Sorted<T> {
     }
 }
 
-/// Items from one on, in their order.
+/// Iterator over items from a position.
 pub(super) struct Items<'s, T> {
     piece: std::slice::Iter<'s, T>,
     pieces: &'s Vector<Arc<[T]>>,
@@ -162,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// A set of the standard library, and one of ours that has seen the same.
+    /// Compares with a standard set after the same operations.
     fn agree(sorted: &Sorted<u32>, set: &BTreeSet<u32>) {
         assert!(sorted.iter().eq(set));
         assert_eq!(sorted.len(), set.len());
@@ -179,7 +182,7 @@ mod tests {
             for turn in 0..4_000 {
                 let (before, held) = (sorted.clone(), set.clone());
                 let n = random.u32(..3_500);
-                // First mostly more, then mostly less.
+                // First mostly insertions, then mostly removals.
                 if random.u32(..4) < if turn < 2_000 { 3 } else { 1 } {
                     set.insert(n);
                     sorted.insert(n);

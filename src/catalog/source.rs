@@ -1,7 +1,8 @@
-//! Where versions of handlers are kept: in their row, or, where they are long, as an object that the row names.
+//! Storage of handler versions: in their row, or for long ones, as an object that the row names.
 //!
-//! An object is put before the commit that has the row name it, and goes once the row does. A row that is there is never written over, for
-//! its object would stay for good: whoever publishes the same content once more relies on it.
+//! An object is written before the commit with the row that names it, and is removed after the row.
+//! An existing row is never overwritten, because its object would stay forever. Publishing the same
+//! content again relies on the existing row.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,14 +22,15 @@ use super::{HandlerDraft, PublishError, bundle::bundle};
 
 pub(super) const VERSIONS: Table<String, VersionRow> = schema::VERSIONS.holding();
 
-/// The longest version that lies in its row, in bytes. The first call of a host waits for it, and for one request more where it is an object;
-/// a longer one takes a worker as long to read, and a database would write it to its log, and send it to each standby.
+/// Maximum size of a version in its row, in bytes. The first call of a host waits for it, and for
+/// one more request if it is an object. For longer versions, the worker takes as long to read them,
+/// and a database would also write them to its log and to each standby.
 pub(super) const IN_ROW: usize = 16 * 1024;
 
-/// How long whoever wants one waits for it.
+/// Maximum time to wait for an object.
 const GET_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a version answers with, by the hash that is its name.
+/// The content of a version, whose name is its hash.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum StoredVersion {
@@ -41,7 +43,7 @@ tollhouse_store::json_values!(StoredVersion);
 pub(super) struct StoredSource {
     pub(super) language: Language,
     pub(super) source: String,
-    /// JavaScript with the types blanked out; absent when `source` is JavaScript.
+    /// JavaScript with types blanked out. Absent if `source` is JavaScript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stripped: Option<String>,
 }
@@ -49,22 +51,22 @@ pub(super) struct StoredSource {
 /// The row of a version.
 #[derive(Debug, PartialEq)]
 pub(super) enum VersionRow {
-    /// All of it.
+    /// The complete version.
     Whole(StoredVersion),
-    /// Which object it is.
+    /// The object that contains it.
     Apart(Object),
 }
 
-/// Where a version is that its row does not hold: an object of the bytes that the row would have.
+/// An object with a version. Its bytes are those that the row would have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Object {
     name: String,
-    /// In hex.
+    /// Hash in hex.
     sha256: String,
     bytes: u64,
 }
 
-/// Which object a row of versions names, and its SHA-256 in hex; `None` of a row that names none.
+/// Returns the object that a row names, with its SHA-256 in hex. `None` if it names none.
 #[must_use]
 pub fn object_of(written: &Written) -> Option<(String, String)> {
     match VERSIONS.read(written.of(&VERSIONS)?).ok()?.value {
@@ -73,7 +75,7 @@ pub fn object_of(written: &Written) -> Option<(String, String)> {
     }
 }
 
-/// What a source is known by.
+/// Returns the name of a source: its hash.
 pub(super) fn hash_of(source: &str, language: Language) -> String {
     let tag = match language {
         Language::Js => "js",
@@ -83,7 +85,7 @@ pub(super) fn hash_of(source: &str, language: Language) -> String {
 }
 
 impl StoredVersion {
-    /// What it is known by, as its content has it.
+    /// Computes the name from the content.
     pub(super) fn hash(&self) -> String {
         match self {
             Self::Js(StoredSource { language, source, .. }) => hash_of(source, *language),
@@ -108,7 +110,8 @@ impl StoredSource {
     }
 }
 
-/// One that is whole is written as every version of the program before wrote it; the other form is only for those who read it.
+/// A complete version has the same format as in earlier releases. Only hosts that understand the
+/// other format write it.
 impl store::Value for VersionRow {
     fn to_bytes(&self) -> Vec<u8> {
         match self {
@@ -141,33 +144,34 @@ pub(super) struct Sources {
     pub(super) replica: Arc<Replica>,
 }
 
-/// A version that is to be kept.
+/// A version to be stored.
 pub(super) struct Laid {
     version: String,
     row: VersionRow,
     promised: Option<Promised>,
-    /// Whether the last commit that was made for it has its row name the object.
+    /// Whether the last commit created for it has a row that names the object.
     is_named: bool,
 }
 
 impl Laid {
-    /// One that its row is to hold.
+    /// Prepares a version for storage in its row.
     pub(super) fn in_row(version: &str, stored: StoredVersion) -> Self {
         Self { version: version.to_owned(), row: VersionRow::Whole(stored), promised: None, is_named: false }
     }
 
-    /// What it is known by.
+    /// Returns its name.
     pub(super) fn version(&self) -> &String {
         &self.version
     }
 }
 
 impl Sources {
-    /// A version that is kept.
+    /// Returns a stored version.
     ///
     /// # Errors
     ///
-    /// The store's; [`PublishError::Source`] where its object cannot be read now, [`PublishError::Lost`] where it never can.
+    /// Those of the store; [`PublishError::Source`] if its object is currently unreadable,
+    /// [`PublishError::Lost`] if it is permanently.
     pub(super) async fn get(&self, version: &str) -> Result<Option<StoredVersion>, PublishError> {
         let key = version.to_owned();
         let object = match VERSIONS.get(&*self.store, &key).await? {
@@ -184,7 +188,7 @@ impl Sources {
                 Some(stored) => Ok(Some(stored)),
                 None => lost("its object is no version".to_owned()),
             },
-            // It was let go of between the two reads.
+            // It was removed between the two reads.
             Ok(Ok(None)) if VERSIONS.found(&*self.store, &key).await?.is_none() => Ok(None),
             Ok(Ok(None)) => lost("its object is not where it was put".to_owned()),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => lost(error.to_string()),
@@ -193,12 +197,12 @@ impl Sources {
         }
     }
 
-    /// Puts a long version where such are, unless it is kept already. One that cannot be put there now, or may not be found there by every
-    /// host, is stored as short ones are.
+    /// Writes a long version to an object, unless it is already stored. If that is impossible now,
+    /// or some hosts could not find it there, it will be stored in its row.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Those of the store.
     pub(super) async fn lay(&self, version: &str, stored: StoredVersion) -> Result<Laid, StoreError> {
         let content = Bytes::from(stored.to_bytes());
         let bytes = content.len();
@@ -212,11 +216,11 @@ impl Sources {
         Ok(Laid { version: version.to_owned(), row: VersionRow::Apart(object), promised: Some(promised), is_named: false })
     }
 
-    /// What keeps it: a row, or that there is one.
+    /// Returns the batch that stores the version, or that requires its existing row.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Those of the store.
     pub(super) async fn kept(&self, laid: &mut Laid) -> Result<Batch, StoreError> {
         let found = VERSIONS.found(&*self.store, &laid.version).await?;
         let mut batch = Batch::new();
@@ -235,7 +239,7 @@ impl Sources {
         Ok(batch)
     }
 
-    /// Takes back what no row has come to name, as is known by how its change ended.
+    /// Removes the object if no row names it, depending on the outcome of the change.
     pub(super) async fn settle<T>(&self, laid: Option<Laid>, ended: &Result<T, PublishError>) {
         let Some(Laid { promised: Some(promised), is_named, .. }) = laid else { return };
         let may_be_named = matches!(ended, Ok(_) | Err(PublishError::Store(StoreError::Unknown(_))));
@@ -244,11 +248,11 @@ impl Sources {
         }
     }
 
-    /// What lets go of a version. Its object is collected later.
+    /// Returns the batch that removes a version. Its object is collected later.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Those of the store.
     pub(super) async fn gone(&self, version: &str) -> Result<Batch, StoreError> {
         let (key, mut batch) = (version.to_owned(), Batch::new());
         match VERSIONS.found(&*self.store, &key).await?.map(|found| VERSIONS.read(found)) {
@@ -268,7 +272,8 @@ impl Sources {
     }
 }
 
-/// Holds each version against the hash that it is found by, wherever it is: of a store that nobody writes to.
+/// Checks each version, wherever it is stored, against its hash. For a store without concurrent
+/// writes.
 pub(super) async fn check_versions(store: &dyn Store, objects: &objects::Kept, page: usize, flaws: &mut Flaws) -> Result<(), StoreError> {
     let mut rows = VERSIONS.inspect(store, page);
     while let Some(row) = rows.next(flaws).await? {

@@ -1,22 +1,22 @@
-//! The rules of granting: pure, from what an endpoint has and what somebody wants to what it gets.
+//! Rules of granting. Pure functions from what an endpoint has and what is wanted to what it gets.
 
 use tollhouse_tool::{Capabilities, Endpoint, Maker};
 
 use super::Policy;
 
-/// Who changes an endpoint.
+/// The actor who changes an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The host itself, which publishes what it ships.
+    /// The host itself, which publishes the built-in tools.
     Host,
     /// An admin.
     Admin,
-    /// The builder whose endpoint it is.
+    /// The builder who owns the endpoint.
     Builder,
 }
 
 impl By {
-    /// The name in events.
+    /// Returns the name in events.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -36,7 +36,7 @@ impl From<By> for Maker {
     }
 }
 
-/// Capabilities, and the hosts that `httpGetJson` reaches.
+/// Capabilities, and the hosts for `httpGetJson`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) capabilities: Capabilities,
@@ -64,7 +64,8 @@ impl Reach {
     }
 }
 
-/// What an endpoint may touch, what is asked for, and what an admin took away. No part overlaps with `granted`.
+/// Granted, requested and withheld rights of an endpoint. The other parts never overlap with
+/// `granted`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) granted: Reach,
@@ -88,14 +89,15 @@ impl Standing {
         (endpoint.withheld_capabilities, endpoint.withheld_hosts) = (self.withheld.capabilities, self.withheld.hosts);
     }
 
-    /// What the owner wants at this moment: what they have and what they asked for.
+    /// Returns what the owner wants now: granted and requested rights.
     pub(super) fn wanted(&self) -> Reach {
         self.granted.union(&self.requested)
     }
 
-    /// The owner wants exactly `wish`. They keep what they have of it and get what the policy lets
-    /// them take, unless an admin took it away; the rest is requested. Hosts come with `httpGetJson`:
-    /// they are free where the policy lets builders take that.
+    /// Handles the owner's request for exactly `wish`. The owner keeps granted rights in it, and
+    /// gets those that the policy grants without approval, unless an admin withheld them. The rest
+    /// is requested. Hosts depend on `httpGetJson`: they need no approval if the policy grants that
+    /// to builders.
     pub(super) fn asked(&self, wish: &Reach, policy: &Policy) -> Self {
         let hosts = if policy.builder_capabilities.http_get_json { wish.hosts.clone() } else { vec![] };
         let free = Reach { capabilities: policy.builder_capabilities, hosts }.without(&self.withheld);
@@ -103,28 +105,28 @@ impl Standing {
         Self { requested: wish.without(&granted), granted, withheld: self.withheld.clone() }
     }
 
-    /// An admin sets what the endpoint has.
+    /// Sets the granted rights, as an admin.
     pub(super) fn set(&self, wish: &Reach) -> Self {
         let taken = self.granted.without(wish);
         Self { granted: wish.clone(), requested: self.requested.without(wish), withheld: self.withheld.union(&taken).without(wish) }
     }
 
-    /// An admin grants `given`. The request is answered with that: what it had beyond is gone.
+    /// Grants `given` as an admin's answer to a request. The rest of the request is dropped.
     pub(super) fn approved(&self, given: &Reach) -> Self {
         Self { granted: self.granted.union(given), requested: Reach::default(), withheld: self.withheld.without(given) }
     }
 
-    /// An admin refuses what is asked for. The owner may ask again.
+    /// Rejects a request as an admin. The owner can ask again.
     pub(super) fn rejected(&self) -> Self {
         Self { requested: Reach::default(), ..self.clone() }
     }
 
-    /// What was `asked` when an admin decided about it is asked again, but for what is granted by now.
+    /// Restores a request that an admin has decided about, except for rights granted since.
     pub(super) fn reopened(&self, asked: &Reach) -> Self {
         Self { requested: self.requested.union(&asked.without(&self.granted)), ..self.clone() }
     }
 
-    /// An admin takes `taken` away; only an admin gives it back.
+    /// Revokes `taken` as an admin. Only an admin can grant it again.
     pub(super) fn revoked(&self, taken: &Reach) -> Self {
         Self { granted: self.granted.without(taken), requested: self.requested.without(taken), withheld: self.withheld.union(taken) }
     }
@@ -134,7 +136,7 @@ impl Standing {
 mod tests {
     use super::*;
 
-    /// `kv files http logs` and hosts by a dot in them.
+    /// Parses capabilities such as `kv files http logs`, and hosts, which contain a dot.
     fn reach(words: &str) -> Reach {
         let mut reach = Reach::default();
         for word in words.split_whitespace() {
@@ -188,7 +190,7 @@ mod tests {
     }
 
     impl Standing {
-        /// `self` with these withheld hosts; capabilities have no order.
+        /// Returns `self` with these withheld hosts in this order, for comparison.
         fn sorted_like(mut self, hosts: &[&str]) -> Self {
             self.withheld.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
             self

@@ -1,5 +1,6 @@
-//! What is decided about builders. While they are suspended their endpoints take no calls, whatever their own state is, and come
-//! back in that state; and they run in the tier that was set for their owner, or a stricter one.
+//! Effects of decisions about builders. While a builder is suspended, their endpoints accept no
+//! calls whatever their own state, and return to that state afterwards. They run in the tier that
+//! was set for the builder, or a stricter one.
 
 use std::{
     collections::HashMap,
@@ -14,11 +15,11 @@ use tollhouse_tool::Owner;
 
 use super::{By, Catalog, Entry, Live, PublishError, granted};
 
-/// Endpoints that are shown anew before others have a turn on the thread: about a millisecond.
+/// Endpoints updated per time slice of the thread: about a millisecond.
 const SLICE: usize = 200;
 
 impl Catalog {
-    /// Carries out an admin's decision about a builder. Changes of endpoints wait for it, and see it.
+    /// Carries out an admin's decision about a builder. Changes of endpoints wait for it.
     ///
     /// # Errors
     ///
@@ -37,14 +38,14 @@ impl Catalog {
         };
         let event = self.events.event(kind, None, data);
         let judged = self.builders.judge(id, verdict, Events::stored(&owner, &event)).await;
-        // Also after an error: the store may have taken it all the same.
+        // Even after an error, because the store may have committed it.
         self.follow_builder(id).await?;
         let builder = judged?;
         self.events.announce(&owner, event);
         Ok(builder)
     }
 
-    /// Makes what is shown agree with a builder's record. For who holds the lock of showing.
+    /// Updates the visible state to a builder's record. The caller holds the lock of showing.
     pub(super) async fn heed_builder(&self, builder: &Builder) {
         let mut all = HashMap::clone(&self.judged.load());
         let now = builder.judged();
@@ -67,7 +68,7 @@ impl Catalog {
             tokio::task::yield_now().await;
         }
         self.told.clear();
-        // Those that are not ready have no calls that run, and no workers.
+        // Endpoints that are not cached have no running calls and no workers.
         for live in self.ready.all().iter().filter(|live| live.endpoint.owner == owner) {
             match self.remade_for(live).map(Arc::new) {
                 Ok(now) => {
@@ -77,21 +78,23 @@ impl Catalog {
                 Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be shown anew"),
             }
             if builder.suspended.is_some() {
-                // Its workers may have kept values of its secrets.
+                // Its workers may hold values of its secrets.
                 self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
             }
         }
         self.changed();
     }
 
-    /// The endpoint with its owner's standing as it is now, which running calls heed from here on.
+    /// Creates the endpoint again with its owner's current state, which also applies to running
+    /// calls.
     fn remade_for(&self, live: &Live) -> Result<Live, PublishError> {
         let made = self.made_again(live);
         made.grant.set(granted(&made.endpoint)?);
         Ok(made)
     }
 
-    /// A builder who was suspended since they showed their key changes nothing more.
+    /// Checks that a builder may change endpoints. The builder may have been suspended since
+    /// showing the key.
     pub(super) fn may_publish(&self, owner: &Owner, by: By) -> Result<(), PublishError> {
         match owner {
             Owner::Builder(_) if by == By::Builder && self.judged(owner).suspended => Err(PublishError::OwnerSuspended),

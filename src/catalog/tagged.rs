@@ -1,4 +1,4 @@
-//! The tags of endpoints: how many have each, and which, by name.
+//! Tags of endpoints: counts, and endpoints by tag and name.
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
@@ -7,19 +7,19 @@ use imbl::OrdMap;
 
 use super::{Entry, sorted::Sorted};
 
-/// A value: its clone costs nothing, and a change of one endpoint what its tags cost.
+/// A persistent value: clones are cheap, and a change costs only the tags of one endpoint.
 #[derive(Clone, Default)]
 pub(super) struct Tags {
-    /// How many have it.
+    /// Number of endpoints by tag.
     counts: OrdMap<Arc<str>, usize>,
     all: Sorted<Tagged>,
 }
 
-/// An entry, and which of its tags this is.
+/// An entry, and the index of its tag.
 #[derive(Clone)]
 struct Tagged(Arc<Entry>, u32);
 
-/// What is looked for: an entry with a tag, by name.
+/// A position to search for: a tag and a name.
 struct At<'k>(&'k str, &'k str);
 
 impl Tagged {
@@ -61,11 +61,11 @@ impl Comparable<Tagged> for At<'_> {
 }
 
 impl Tags {
-    /// The tags of all of these, which come by name.
+    /// Collects the tags of these entries, which must be sorted by name.
     pub(super) fn of<'e>(entries: impl Iterator<Item = &'e Arc<Entry>> + Clone) -> Self {
         let mut counts = HashMap::<&Arc<str>, usize>::new();
         entries.clone().flat_map(|entry| &entry.tags).for_each(|tag| *counts.entry(tag).or_default() += 1);
-        // Each as long as it becomes: there are millions.
+        // Allocated with the final capacity, because there may be millions.
         let mut kinds: HashMap<_, _> = counts.into_iter().map(|(tag, count)| (tag, Vec::with_capacity(count))).collect();
         for tagged in entries.flat_map(tagged) {
             if let Some(all) = kinds.get_mut(&tagged.0.tags[tagged.1 as usize]) {
@@ -80,7 +80,7 @@ impl Tags {
         Self { counts, all }
     }
 
-    /// The tag as it is written already, so that it is in memory once.
+    /// Returns the stored copy of a tag, so that it is in memory only once.
     pub(super) fn known(&self, tag: &Arc<str>) -> Arc<str> {
         Arc::clone(self.counts.get_key_value(tag).map_or(tag, |(known, _)| known))
     }
@@ -99,12 +99,12 @@ impl Tags {
         }
     }
 
-    /// How many have a tag, in any case.
+    /// Returns the number of entries with a tag, ignoring case.
     pub(super) fn count(&self, tag: &str) -> usize {
         self.counts.get(tag.to_ascii_lowercase().as_str()).copied().unwrap_or_default()
     }
 
-    /// Those that have a tag, in any case, behind a name, by name.
+    /// Iterates over entries with a tag, ignoring case, after a name, by name.
     pub(super) fn having<'a>(&'a self, tag: &str, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
         let tag: Arc<str> = tag.to_ascii_lowercase().into();
         self.all
@@ -122,13 +122,13 @@ fn tagged(entry: &Arc<Entry>) -> impl Iterator<Item = Tagged> + use<> {
     (0..u32::try_from(entry.tags.len()).unwrap_or(u32::MAX)).map(move |number| Tagged(Arc::clone(&entry), number))
 }
 
-/// Counts one more of a kind.
+/// Increments a count.
 pub(super) fn more<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
     let count = counts.get(key).map_or(1, |count| count + 1);
     counts.insert(key.clone(), count);
 }
 
-/// Counts one less of a kind.
+/// Decrements a count.
 pub(super) fn fewer<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
     match counts.get(key) {
         Some(1) | None => _ = counts.remove(key),

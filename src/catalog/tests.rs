@@ -23,29 +23,29 @@ use tollhouse_tool as tool;
 
 use super::*;
 
-/// A catalogue that needs no worker: what is published in it answers always the same, and takes anything.
+/// Creates a catalog that needs no worker: its tools have fixed answers and accept any input.
 async fn catalog() -> (Arc<Catalog>, tempfile::TempDir) {
     catalog_of(Arc::new(MemoryStore::new())).await
 }
 
-/// The same of what is stored already.
+/// The same with an existing store.
 async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
     catalog_with(store, CatalogRoom::default()).await
 }
 
-/// The same with room for so much.
+/// The same with a size limit.
 async fn catalog_with(store: Arc<dyn Store>, room: CatalogRoom) -> (Arc<Catalog>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let replica = Replica::new(Arc::clone(&store));
     (catalog_in(&folder, store, room, replica).await, folder)
 }
 
-/// Where objects are in a folder.
+/// Returns a bucket in a folder.
 fn bucket_in(folder: &tempfile::TempDir) -> objects::Kept {
     objects::Kept::at(&objects::Place::Folder(folder.path().join("objects"))).unwrap()
 }
 
-/// A folder that every host has.
+/// A folder that all hosts share.
 struct Everywhere(objects::Kept);
 
 #[async_trait::async_trait]
@@ -67,12 +67,12 @@ impl objects::Bucket for Everywhere {
     }
 }
 
-/// The same with its objects in this folder, as one of those who write what `replica` says.
+/// The same with objects in this folder, and in the formats that `replica` permits.
 async fn catalog_in(folder: &tempfile::TempDir, store: Arc<dyn Store>, room: CatalogRoom, replica: Arc<Replica>) -> Arc<Catalog> {
     catalog_on(Arc::new(Everywhere(bucket_in(folder))), store, room, replica).await
 }
 
-/// The same with its objects in this bucket.
+/// The same with objects in this bucket.
 async fn catalog_on(bucket: Arc<dyn objects::Bucket>, store: Arc<dyn Store>, room: CatalogRoom, replica: Arc<Replica>) -> Arc<Catalog> {
     let clock = Clock::fixed(Timestamp(1_800_000_000_000));
     let guard = Guard::new(GuardSettings::default()).unwrap();
@@ -112,7 +112,7 @@ fn builder() -> Owner {
     Owner::Builder(BuilderId::generate())
 }
 
-/// Content that is being read, as long as the value lives.
+/// Keeps an owner's scans busy as long as the value lives.
 async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::Leave<Owner>> {
     futures_util::future::join_all((0..READINGS / 2).map(|_| catalog.readings.turn(owner.clone()))).await
 }
@@ -131,7 +131,7 @@ async fn slow_scan_of_one_holds_up_nobody_s_publishing() {
         assert!((&mut rescan).now_or_never().is_none());
         tokio::task::yield_now().await;
     }
-    // While these wait, another publishes and changes, and so does an admin.
+    // While these wait, another builder can publish and change, and so can an admin.
     catalog.create(draft("quick"), other, By::Builder).await.unwrap();
     catalog.update("quick", patch(json!({ "title": "Quick" })), None, By::Builder).await.unwrap();
     catalog.update("slow", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
@@ -144,7 +144,8 @@ async fn slow_scan_of_one_holds_up_nobody_s_publishing() {
     assert_eq!(scanned.unwrap().endpoints, 1);
 }
 
-/// Who waited behind others for half a minute owed all of it, and was refused for minutes.
+/// Regression: a builder who waited half a minute for others was charged for that time, and was
+/// refused for minutes.
 #[tokio::test]
 async fn a_publish_that_waits_owes_no_processor_time_for_that() {
     let (catalog, _folder) = catalog().await;
@@ -185,7 +186,7 @@ async fn what_was_scanned_is_decided_by_what_is_so_when_it_is_stored() {
     assert!(create.await.unwrap().endpoint.review.hold.is_some());
 }
 
-/// As many slugs are as if they had been deleted by `owner` before.
+/// Records slugs as deleted by `owner`.
 async fn deletes(catalog: &Catalog, owner: &Owner, slugs: usize) {
     let mut rows = Batch::new();
     (0..slugs).for_each(|number| _ = rows.put(&retired::RETIRED_OF, &(retired::of(owner), format!("gone-{number}")), &()));
@@ -248,7 +249,7 @@ async fn orders_and_counts_follow_every_change() {
     let counts =
         || (count(None), count(Some(tool::PricingMode::FreePublicUtility)), count(Some(tool::PricingMode::FixedPriceSuccessReceipt)));
     assert_eq!(in_order(Order::Price, None), ["free", "alike", "cheap", "dear"]);
-    // All of one moment.
+    // All have the same time.
     assert_eq!(in_order(Order::Newest, None), ["alike", "cheap", "dear", "free"]);
     assert_eq!(counts(), (4, 1, 3));
     let cheap = Order::Price.place(catalog.all().get("cheap").unwrap());
@@ -257,7 +258,7 @@ async fn orders_and_counts_follow_every_change() {
     assert_eq!(in_order(Order::Price, None), ["dear", "free", "alike", "cheap"]);
     catalog.delete("cheap", None, By::Builder).await.unwrap();
     assert_eq!((in_order(Order::Price, None), counts()), (vec!["dear".to_owned(), "free".to_owned(), "alike".to_owned()], (3, 2, 1)));
-    // A place is one also when nothing stands there any more.
+    // A position stays valid if its endpoint is gone.
     assert_eq!(in_order(Order::Price, Some(cheap)), [""; 0]);
     let free = catalog.find("free").await.unwrap().unwrap();
     assert_eq!(catalog.all().of_id(&free.endpoint.id).unwrap().slug, free.endpoint.slug);

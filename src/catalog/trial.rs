@@ -1,8 +1,8 @@
-//! Making a handler ready for a dry run: a draft, or any version that is kept, as a call would find it.
+//! Prepares a handler for a dry run, either a draft or any stored version, as a call would find it.
 //!
-//! A dry run may touch what calls of the endpoint may. While an admin holds the endpoint back, or where the handler would
-//! be held back as an upload, it is left what the policy lets any builder take: nobody has looked at it yet, and it is
-//! still its owner who runs it.
+//! A dry run has the same rights as calls of the endpoint. If an admin holds the endpoint back, or
+//! the handler would be held back as an upload, it only has what the policy grants any builder
+//! without approval: no admin has looked at it yet, but only its owner runs it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,21 +11,22 @@ use tollhouse_tool::{Endpoint, Owner, Runtime, told};
 
 use super::{By, Catalog, HandlerDraft, Live, PublishError, Shown, bundle::with_schemas, reach};
 
-/// Which handler is run.
+/// The handler to run.
 #[derive(Debug)]
 pub enum Tried {
-    /// The version that runs, or the one that is named.
+    /// The current version, or the named one.
     Kept(Option<String>),
-    /// What its owner has written.
+    /// A draft of its owner.
     Draft(HandlerDraft),
 }
 
 impl Catalog {
-    /// The endpoint with another handler, for one run that nobody else sees.
+    /// Returns the endpoint with another handler, for one private run.
     ///
     /// # Errors
     ///
-    /// As for an upload: a handler that does not load, content that is blocked; and a version that is not kept.
+    /// As for an upload: a handler that does not load, or blocked content; also a version that is
+    /// not stored.
     pub async fn trial(&self, live: &Live, tried: Tried, by: By) -> Result<Arc<Live>, PublishError> {
         let mut endpoint = live.endpoint.clone();
         let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
@@ -45,7 +46,7 @@ impl Catalog {
         if let Some(prepared) = prepared {
             let handler = prepared.uploaded();
             (endpoint.handler, endpoint.version, bundle) = (prepared.handler, prepared.version, prepared.bundle);
-            // What runs was looked at when it was published.
+            // The current version was scanned when it was published.
             if let (Some(handler), true) = (handler, endpoint.owner != Owner::Platform && endpoint.version != live.endpoint.version) {
                 held |= self.would_be_held(&endpoint, &handler, by).await?;
             }
@@ -59,7 +60,7 @@ impl Catalog {
         Ok(Arc::new(trial))
     }
 
-    /// Of what the endpoint was granted, what its builder may take by themselves.
+    /// Returns the endpoint's granted rights that need no approval.
     fn self_served(&self, endpoint: &mut Endpoint) -> Result<Arc<Grant>, PublishError> {
         let free = self.policy().policy.builder_capabilities;
         endpoint.capabilities = endpoint.capabilities.intersection(free);

@@ -1,4 +1,5 @@
-//! Versions of handlers: checked in the sandbox, kept by their hash ([`source`](super::source) says where), loaded again.
+//! Versions of handlers: checked in the sandbox, stored by their hash ([`source`](super::source)
+//! decides where), and loaded again.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -32,12 +33,13 @@ const USES: Table<(Ended<String>, String), ()> = schema::VERSION_USES.holding();
 const LET_GO: Table<String, LetGo> = schema::VERSIONS_LET_GO.holding();
 tollhouse_store::postcard_values!(LetGo);
 
-/// How long a version stays that a host of several let go of, in milliseconds: longer than any of them may not have heard of an endpoint.
+/// Time that a version stays after a host of a shared store has released it, in milliseconds.
+/// Longer than any host may lag behind.
 const LET_GO_MS: u64 = 60_000;
-/// Versions looked at in one go.
+/// Versions per page.
 const SOME: usize = 256;
 
-/// That a host knows no endpoint that has a version. Whoever publishes it once more takes it away.
+/// Records that a host knows no endpoint with a version. Publishing the version again removes it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LetGo {
     at: Timestamp,
@@ -48,18 +50,19 @@ pub(super) struct Prepared {
     pub(super) handler: Handler,
     pub(super) version: String,
     pub(super) bundle: Option<Arc<Bundle>>,
-    /// `None` for built-in handlers, of which nothing is kept.
+    /// `None` for built-in handlers, of which nothing is stored.
     pub(super) stored: Option<StoredVersion>,
 }
 
 impl Prepared {
-    /// As it was uploaded; `None` for built-in handlers.
+    /// Returns it as uploaded. `None` for built-in handlers.
     pub(super) fn uploaded(&self) -> Option<HandlerDraft> {
         self.stored.as_ref().map(StoredVersion::uploaded)
     }
 }
 
-/// What says which versions an endpoint needs, as it becomes `after` of what it was `before`.
+/// Returns the rows that record which versions an endpoint needs, for its change from `before` to
+/// `after`.
 pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch {
     let needs = |endpoint: Option<&Endpoint>| -> BTreeSet<_> {
         let key = |endpoint: &Endpoint, version: &str| (Ended(version.to_owned()), endpoint.slug.to_string());
@@ -72,17 +75,17 @@ pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch
 }
 
 impl Catalog {
-    /// A version as it was uploaded; `None` when it is not kept or was built in.
+    /// Returns a version as uploaded. `None` if it is not stored or is built in.
     ///
     /// # Errors
     ///
-    /// The store's, or a record that does not read.
+    /// Those of the store, or an unreadable record.
     pub async fn uploaded(&self, version: &str) -> Result<Option<HandlerDraft>, PublishError> {
         Ok(self.sources.get(version).await?.as_ref().map(StoredVersion::uploaded))
     }
 
-    /// Puts what a handler is kept by where it is to be, before the lock of changes is taken: a bucket may take its time. What was found in it
-    /// `by` whom it is uploaded may keep it from being stored, and nothing of it is put anywhere then.
+    /// Prepares the storage of a handler before the lock of changes is taken, because a bucket may
+    /// be slow. If the findings block an upload by `by`, nothing is written to the bucket.
     pub(super) async fn lay(&self, prepared: Option<&mut Prepared>, report: Option<&Report>, by: By) -> Result<Option<Laid>, StoreError> {
         let Some((version, stored)) = prepared.and_then(|prepared| Some((&prepared.version, prepared.stored.take()?))) else {
             return Ok(None);
@@ -91,22 +94,22 @@ impl Catalog {
         if blocked { Ok(Some(Laid::in_row(version, stored))) } else { self.sources.lay(version, stored).await.map(Some) }
     }
 
-    /// What keeps a version that was laid.
+    /// Returns the batch that stores a prepared version.
     pub(super) async fn kept(&self, laid: &mut Laid) -> Result<Batch, StoreError> {
         let mut batch = self.sources.kept(laid).await?;
         batch.delete(&LET_GO, laid.version());
         Ok(batch)
     }
 
-    /// What lets go of handlers that `before` needed, and neither it as it is `after` nor any other endpoint
-    /// needs. For who holds the lock of changes until they are committed.
+    /// Returns the batch that releases versions which only `before` needed, and neither `after` nor
+    /// any other endpoint needs. The caller holds the lock of changes until it is committed.
     pub(super) async fn let_go(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Batch, PublishError> {
         let still: HashSet<_> = after.into_iter().flat_map(Endpoint::needs).collect();
         let gone: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
         let (mut batch, at) = (Batch::new(), self.clock.now());
         for version in self.unneeded(gone, Some(before.slug.clone())).await? {
             match self.store.is_shared() {
-                // Another host may have an endpoint with it that is not heard of here yet.
+                // Another host may have an endpoint with it that is not known here yet.
                 true => batch.put(&LET_GO, &version, &LetGo { at }),
                 false => batch.append(self.sources.gone(&version).await?).delete(&VERSION_OWNERS, &version),
             };
@@ -114,11 +117,12 @@ impl Catalog {
         Ok(batch)
     }
 
-    /// Removes the versions that hosts of a shared store let go of, and nobody has since. For who hears of the others.
+    /// Removes the versions that hosts of a shared store have released some time ago. For a host
+    /// that gets notifications of the others.
     ///
     /// # Errors
     ///
-    /// The store's; the rest is removed the next time.
+    /// Those of the store. The rest is removed the next time.
     pub async fn forget_versions(&self) -> Result<(), PublishError> {
         let (now, mut range) = (self.clock.now(), LET_GO.all());
         while let Some((page, rest)) = LET_GO.sound(&*self.store, &range, SOME).await? {
@@ -132,7 +136,7 @@ impl Catalog {
                     batch.append(self.sources.gone(&row.key).await?).delete(&VERSION_OWNERS, &row.key);
                 }
                 match batch.commit(&*self.store, Durability::Buffered).await {
-                    // Somebody publishes it at this moment.
+                    // It is being published again.
                     Ok(_) | Err(StoreError::Conflict) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -141,14 +145,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Those of `versions` that no endpoint needs which is shown here, but for the one at `slug`.
+    /// Returns those of `versions` that no visible endpoint needs, except the one at `slug`.
     async fn unneeded(&self, mut versions: HashSet<String>, slug: Option<Slug>) -> Result<HashSet<String>, PublishError> {
         if versions.is_empty() {
             return Ok(versions);
         }
         let mut needed = Vec::new();
         for version in &versions {
-            // Of which one may be that at `slug`.
+            // One of them may be the one at `slug`.
             let some = USES.page(&*self.store, &USES.under(&Ended(version.clone())), 2, Direction::Forward).await?;
             if some.iter().any(|row| slug.as_ref().is_none_or(|slug| row.key.1 != slug.as_str())) {
                 needed.push(version.clone());
@@ -158,11 +162,12 @@ impl Catalog {
         Ok(versions)
     }
 
-    /// Refuses schemas that are sure to cost too much or that clients in JavaScript cannot compile, on a thread for such work.
+    /// Refuses schemas that are sure to cost too much, or that JavaScript clients cannot compile.
+    /// Runs on a blocking thread.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Field`] with the place in the schema.
+    /// [`PublishError::Field`] with the location in the schema.
     pub(super) async fn bounded(&self, owner: &Owner, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         let (input, output) = (Arc::clone(input), Arc::clone(output));
         let bound = move || {
@@ -174,21 +179,21 @@ impl Catalog {
         self.read(owner, bound).await?
     }
 
-    /// Refuses schemas that cannot be used for `endpoint`, or are sure to cost too much.
+    /// Refuses schemas that `endpoint` cannot use, or that are sure to cost too much.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Field`] with the place in the schema.
+    /// [`PublishError::Field`] with the location in the schema.
     pub(super) async fn usable(&self, endpoint: &Endpoint, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         self.bounded(&endpoint.owner, input, output).await?;
         self.try_schemas(endpoint, tool::told(input, output)).await
     }
 
-    /// Compiles schemas in a worker that does nothing else.
+    /// Compiles schemas in a separate worker.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Field`] with the place in the schema.
+    /// [`PublishError::Field`] with the location in the schema.
     async fn try_schemas(&self, endpoint: &Endpoint, schemas: Schemas) -> Result<(), PublishError> {
         if schemas.is_empty() {
             return Ok(());
@@ -196,12 +201,12 @@ impl Catalog {
         self.checked(endpoint, &bundle(&endpoint.slug, endpoint.slug.as_str(), None, schemas)).await.map(drop)
     }
 
-    /// What a worker makes of a bundle that `endpoint` is to have, on the terms that are in force for it.
+    /// Loads a bundle for `endpoint` in a worker, with its effective limits and tier.
     async fn checked(&self, endpoint: &Endpoint, bundle: &Bundle) -> Result<Checked, PublishError> {
         Ok(self.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier, &share::used).await?.checked)
     }
 
-    /// Makes a handler of `endpoint` ready: loaded once, with the schemas that its worker is to check.
+    /// Prepares a handler of `endpoint`: loads it once, with the schemas for its worker.
     pub(super) async fn prepare(
         &self,
         endpoint: &Endpoint,
@@ -248,7 +253,7 @@ impl Catalog {
         }
         let version = hash_of(source, language);
         let Checked { source: stripped } = self.checked(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await?;
-        // Text went in: what its worker made of it is not the upload's fault.
+        // The input was text, so an invalid output is the worker's fault and not the upload's.
         let stripped = String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::Pool(PoolError::Stopped(StopReason::Crashed)))?;
         let stripped = (language == Language::Ts).then_some(stripped);
         let stored = StoredSource { language, source: source.to_owned(), stripped };
@@ -256,7 +261,8 @@ impl Catalog {
         Ok(Prepared { handler: Handler::Js { language }, version, bundle: Some(bundle), stored: Some(StoredVersion::Js(stored)) })
     }
 
-    /// A version that is kept, as [`Catalog::prepare`] made it; `None` when it is not kept or was built in.
+    /// Returns a stored version, as [`Catalog::prepare`] made it. `None` if it is not stored or is
+    /// built in.
     pub(super) async fn prepared(&self, slug: &Slug, version: &str) -> Result<Option<Prepared>, PublishError> {
         let Some(stored) = self.sources.get(version).await? else { return Ok(None) };
         let (handler, bundle) = match &stored {
@@ -266,7 +272,7 @@ impl Catalog {
         Ok(Some(Prepared { handler, version: version.to_owned(), bundle, stored: Some(stored) }))
     }
 
-    /// What the sandbox loads for an endpoint; `None` for built-in handlers.
+    /// Returns the bundle of an endpoint. `None` for built-in handlers.
     pub(super) async fn stored_bundle(&self, endpoint: &Endpoint) -> Result<Option<Arc<Bundle>>, PublishError> {
         if endpoint.handler_type.runtime() == Runtime::ManagedBuiltin {
             return Ok(None);

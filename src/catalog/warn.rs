@@ -1,4 +1,4 @@
-//! What is allowed and hardly meant: said once to whoever publishes, and never in the way.
+//! Warnings about likely mistakes in uploads. They never block.
 
 use serde_json::{Map, Value};
 use tollhouse_tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects};
@@ -6,11 +6,12 @@ use tollhouse_tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_ob
 use super::{Catalog, Draft, HandlerDraft};
 use crate::safety::{Reach, reaches};
 
-/// Integers from here on, 2^63, are read as doubles, at least where they are negative.
+/// Integers from 2^63 on are parsed as doubles, at least if they are negative.
 const LARGEST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
 
 impl Catalog {
-    /// What the handler of `endpoint` reaches for and does not have. What cannot be read has no warnings.
+    /// Returns warnings about rights that the handler of `endpoint` uses but does not have. Empty
+    /// if the handler cannot be read.
     pub async fn warnings(&self, endpoint: &Endpoint) -> Vec<String> {
         match self.uploaded(&endpoint.version).await {
             Ok(Some(HandlerDraft::Source { source, .. })) => self.reached(endpoint, source).await,
@@ -18,7 +19,8 @@ impl Catalog {
         }
     }
 
-    /// The same of a draft, which would become `endpoint`, and what else is odd about it.
+    /// Returns warnings about a draft that would become `endpoint`: those about rights, and those
+    /// about other oddities.
     pub(super) async fn warnings_of(&self, draft: &Draft, endpoint: &Endpoint) -> Vec<String> {
         let mut warnings = match &draft.handler {
             Some(HandlerDraft::Source { source, .. }) => self.reached(endpoint, source.clone()).await,
@@ -28,7 +30,7 @@ impl Catalog {
         warnings
     }
 
-    /// Reading a source of a megabyte takes milliseconds.
+    /// Analyzing a source of one megabyte takes milliseconds.
     async fn reached(&self, endpoint: &Endpoint, source: String) -> Vec<String> {
         let found = self.read(&endpoint.owner, move || reaches(&source)).await.unwrap_or_default();
         found.iter().filter_map(|reach| warning(endpoint, reach)).collect()
@@ -78,7 +80,7 @@ fn odd(draft: &Draft) -> Vec<String> {
     warnings
 }
 
-/// Whether a value has an integer that was too large for 64 bits when it was read.
+/// Returns whether a value contains an integer that was too large for 64 bits when it was parsed.
 fn has_rounded_number(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= LARGEST_INTEGER),
@@ -88,7 +90,7 @@ fn has_rounded_number(value: &Value) -> bool {
     }
 }
 
-/// Whether a schema or one of its subschemas has a keyword.
+/// Returns whether a schema or one of its subschemas has a keyword.
 fn has_keyword(schema: &Value, keyword: &str) -> bool {
     any_schema(schema, &mut |members| members.contains_key(keyword))
 }

@@ -1,4 +1,4 @@
-//! The words that endpoints are found by: read behind the start, and brought in order beside what goes on.
+//! Background tasks for search: read words after the start, and merge the index.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,14 +11,14 @@ use super::{
     search::{Segment, Segments},
 };
 
-/// Endpoints whose words are read at once.
+/// Endpoints per page.
 const READ_AT_ONCE: usize = 2_500;
 
-/// How often it is looked whether the index is to be brought in order.
+/// Interval for checking whether the index needs a merge.
 const KEPT_EVERY: Duration = Duration::from_secs(1);
 
 impl Catalog {
-    /// Starts to read the words of what was there at the start, and to keep the index of all words in order.
+    /// Starts reading the words of existing endpoints, and merging the index periodically.
     pub fn keep_words(self: &Arc<Self>) {
         keep_up(self, KEPT_EVERY, "words of endpoints", |catalog, _| async move { catalog.order_words().await });
     }
@@ -35,14 +35,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Reads the words of all that was there at the start.
+    /// Reads the words of all endpoints from before the start.
     pub(super) async fn read_words(&self) -> Result<(), StoreError> {
         let (mut range, mut words) = (CARDS.all(), Segments::default());
         while let Some(page) = CARDS.next(&*self.store, &mut range, READ_AT_ONCE).await? {
             let rows = page.into_iter().collect::<Result<Vec<_>, _>>()?;
             let all = self.all();
             let read = spawn_blocking(move || {
-                // What has changed meanwhile came with its words.
+                // Endpoints that changed meanwhile already have their words.
                 let texts = rows.iter().filter_map(|row| Some((all.wordless(&row.key)?, row.value.text(&row.key))));
                 words.push(Segment::of(texts));
                 words

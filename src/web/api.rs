@@ -1,4 +1,5 @@
-//! `/dashboard/api/…`: how scripts of pages ask the public API, with the session's credential, which no script ever sees.
+//! `/dashboard/api/…`: passes requests of page scripts to the public API, with the session's
+//! credential, which no script ever sees.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use tollhouse_front::{Code, Fault, Wording, code_of};
 
 use super::{doors::seal, forms::genuine, services::Services, visitor::Visitor};
 
-/// What a page's script shows in place of the form's hidden field.
+/// Header in which a script sends the form token, in place of the form's hidden field.
 const FORM_TOKEN: HeaderName = HeaderName::from_static("x-csrf-token");
 
-/// What of a script's request goes on.
+/// Headers of a script's request that are passed on.
 const PASSED: [HeaderName; 5] = [header::ACCEPT, header::CONTENT_TYPE, header::IF_MATCH, header::IF_NONE_MATCH, LAST_EVENT_ID];
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Passes a request on, and its answer back as it is.
+/// Passes a request on, and returns the answer unchanged.
 pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let visitor = match Visitor::from_request_parts(&mut parts, &services).await {
@@ -46,13 +47,14 @@ pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request
     response
 }
 
-/// Faults are told to scripts as programs are told them, and nobody else reads them.
+/// Returns faults to scripts in the API's own form. Other origins cannot read them.
 pub(super) fn wording() -> Wording {
     let covers = |path: &str| path.starts_with("/dashboard/api/");
     Wording { covers, told: Arc::new(|_| Box::new(|response| Box::pin(async move { response }))), others_may_read: false }
 }
 
-/// What scripts may ask for: management. Calls are made by pages, which say what they cost.
+/// Returns whether scripts may call this path: only management. Pages make paid calls, because they
+/// show the price.
 fn is_open(path: &str) -> bool {
     path.starts_with("/ai/") && !path.starts_with("/ai/invoke") && !path.starts_with("/ai/mcp") || path == "/health"
 }

@@ -1,18 +1,19 @@
-//! What the query of a page asks: its address says all of it, so that it can be shared.
+//! The query of a page. Its address contains the whole state, so that it can be shared.
 
 use serde_json::Value;
 
 use super::visitor::with_query;
 
-/// Where in a list a page begins.
+/// Query field for the start of a page in its list.
 const CURSOR: &str = "cursor";
 
-/// The fields of a query that a page knows.
+/// The known fields of a query.
 #[derive(Debug)]
 pub(super) struct Asked(Vec<(&'static str, String)>);
 
 impl Asked {
-    /// Of a query, the last value of each of these names. What else it says is for somebody else, such as where a visitor came from.
+    /// Reads the last value of each of these names from a query. Other fields are ignored, for
+    /// example those that track where a visitor came from.
     pub(super) fn read(query: Option<&str>, names: &[&'static str]) -> Self {
         let mut fields: Vec<_> = names.iter().map(|name| (*name, String::new())).collect();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
@@ -23,24 +24,24 @@ impl Asked {
         Self(fields)
     }
 
-    /// What is asked by this name; nothing where it is not.
+    /// Returns the value of a field, or an empty string.
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// The same question at `path`, but for what is `changed`.
+    /// Returns `path` with this query, and with the `changed` fields replaced.
     pub(super) fn with(&self, path: &str, changed: &[(&str, &str)]) -> String {
         let kept = self.0.iter().map(|(name, value)| (*name, value.as_str()));
         let kept = kept.filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
         with_query(path, kept.chain(changed.iter().copied()))
     }
 
-    /// Where the list at `path` begins, from a later page of it.
+    /// Returns the address of the first page of the list at `path`, if this is a later page.
     pub(super) fn first(&self, path: &str) -> Option<String> {
         (!self.get(CURSOR).is_empty()).then(|| self.with(path, &[(CURSOR, "")]))
     }
 
-    /// Where it goes on behind the page that the API answered.
+    /// Returns the address of the next page of the list, if the API's answer has a cursor.
     pub(super) fn next(&self, path: &str, answer: &Value) -> Option<String> {
         answer["nextCursor"].as_str().map(|cursor| self.with(path, &[(CURSOR, cursor)]))
     }

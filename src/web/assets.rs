@@ -1,4 +1,5 @@
-//! What pages are drawn and moved by: one style sheet, a few scripts. Named by the hash of all of them, compressed once, kept for ever.
+//! Assets of pages: one style sheet and a few scripts. Their address contains a common hash. They
+//! are compressed once and cached without limit.
 
 mod slim;
 
@@ -19,15 +20,15 @@ use tollhouse_front::{Code, Fault, PathParams, takes_gzip};
 
 use super::doors::seal;
 
-/// Hex digits of the hash in their addresses.
+/// Number of hex digits of the hash in addresses.
 const DIGITS: usize = 16;
 
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// All of them: name, type, text.
+/// All assets: name, type, text.
 const ALL: &[(&str, &str, &str)] = &[
-    // One file for all pages: asked for once.
+    // A single file for all pages, fetched once.
     ("site.css", CSS, concat!(include_str!("assets/site.css"), include_str!("assets/figures.css"))),
     ("make.css", CSS, include_str!("assets/make.css")),
     ("theme.js", SCRIPT, include_str!("assets/theme.js")),
@@ -46,16 +47,16 @@ const ALL: &[(&str, &str, &str)] = &[
     ("codemirror.js", SCRIPT, include_str!("assets/vendor/codemirror.js")),
 ];
 
-/// As they are sent: scripts as they were written, styles without what is there for who writes them.
+/// The assets as sent: scripts unchanged, styles without comments and extra white space.
 static SENT: LazyLock<Vec<Cow<str>>> = LazyLock::new(|| {
     let sent = |(_, media, text): &(_, &str, &'static str)| if *media == CSS { slim::slim(text).into() } else { Cow::Borrowed(*text) };
     ALL.iter().map(sent).collect()
 });
 
-/// As they are sent to who takes gzip, in their order; each from when it is first asked for.
+/// The assets compressed with gzip, in the same order. Each is compressed on first use.
 static PACKED: [OnceLock<Vec<u8>>; ALL.len()] = [const { OnceLock::new() }; ALL.len()];
 
-/// One hash for all, so that a script imports another one by its name alone.
+/// A common hash, so that scripts can import each other by name.
 static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
     for ((name, ..), text) in ALL.iter().zip(&*SENT) {
@@ -66,7 +67,7 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
     digits
 });
 
-/// Where an asset is.
+/// Returns the address of an asset.
 pub(super) fn address(name: &str) -> String {
     format!("/assets/{}/{name}", *HASH)
 }

@@ -1,4 +1,4 @@
-//! The cookie of a session: it reaches the dashboard and nothing else of the host.
+//! The session cookie, which browsers send only to the dashboard.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -7,9 +7,10 @@ use url::Url;
 
 use super::root::Root;
 
-/// What a session is kept as by the browser.
+/// A cookie with its attributes.
 ///
-/// Cookies know no ports: two hosts on one machine would end each other's sessions under one name, so that the port is in it.
+/// Cookies ignore ports, so two hosts on one machine would overwrite each other's sessions. The
+/// name therefore contains the port.
 #[derive(Debug, Clone)]
 pub struct Cookie {
     name: String,
@@ -17,7 +18,8 @@ pub struct Cookie {
 }
 
 impl Cookie {
-    /// Of the host with this public URL: it goes over TLS alone where that is https.
+    /// Returns the session cookie of the host with this public URL. It is `Secure` if the URL is
+    /// https.
     #[must_use]
     pub fn of(base_url: &str) -> Self {
         let url = Url::parse(base_url).ok();
@@ -29,17 +31,18 @@ impl Cookie {
         }
     }
 
-    /// Another one of the same host, for `what`.
+    /// Returns another cookie of the same host, for `what`.
     pub(super) fn beside(&self, what: &str) -> Self {
         Self { name: format!("{}-{what}", self.name), ..self.clone() }
     }
 
-    /// The first value that a request shows, and that reads.
+    /// Returns the first valid value in a request.
     pub(super) fn kept<T: FromStr>(&self, headers: &HeaderMap) -> Option<T> {
         self.values(headers).next()
     }
 
-    /// All values that a request shows under this name, and that read: pages of other ports of the same machine can add some.
+    /// Returns all valid values in a request. Pages on other ports of the same machine can add
+    /// some.
     pub(super) fn all<T: FromStr>(&self, headers: &HeaderMap) -> Vec<T> {
         self.values(headers).collect()
     }
@@ -50,12 +53,12 @@ impl Cookie {
         pairs.filter(|(name, _)| *name == self.name).filter_map(|(_, value)| value.parse().ok())
     }
 
-    /// Has the browser keep a value, until it closes or is told otherwise.
+    /// Returns the header that sets the value for the browser session.
     pub(super) fn keep(&self, value: &impl Display) -> HeaderValue {
         self.value(&format!("{}={value}", self.name))
     }
 
-    /// Has the browser forget it.
+    /// Returns the header that deletes the cookie.
     pub(super) fn forget(&self) -> HeaderValue {
         self.value(&format!("{}=; Max-Age=0", self.name))
     }

@@ -1,4 +1,4 @@
-//! By which name the host was asked, which page asks it to do something, and what every answer says to the browser that gets it.
+//! Checks of the host name and of the requesting page, and the security headers of every answer.
 
 use std::sync::Arc;
 
@@ -14,32 +14,35 @@ use url::Url;
 
 use super::services::Services;
 
-/// Which site's page asks, as browsers tell where that can be trusted (Fetch Metadata).
+/// The relation of the requesting site, which browsers send on trustworthy connections (Fetch
+/// Metadata).
 static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What a page may do: show what this host made, send forms to it, and run its scripts, which make no markup out of text.
+/// Content Security Policy: pages can use only resources, forms and scripts of this host, and
+/// scripts cannot make markup from text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
     base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What a page asks no browser for.
+/// Browser features that pages give up.
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), \
     midi=(), payment=(), usb=(), xr-spatial-tracking=()";
 
-/// Lets in who asked for the host by one of its names: a page that made its own name point to this machine (DNS rebinding) did not.
+/// Returns the check that requests use one of the host's names. It stops pages that point their own
+/// name to this machine (DNS rebinding).
 #[must_use]
 pub fn door(services: &Services) -> Door {
     let origins = Arc::clone(&services.origins);
     Door { covers: is_ours, check: Arc::new(move |request| origins.check_host(request.uri(), request.headers())) }
 }
 
-/// Whether there is a page at a path, or what pages are drawn with.
+/// Returns whether a path belongs to pages or their assets.
 pub(super) fn is_ours(path: &str) -> bool {
     let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     // A document with a dot in its name is for programs.
     path == "/" || ["/dashboard", "/assets"].into_iter().any(below) || ["/docs", "/guides"].into_iter().any(below) && !path.contains('.')
 }
 
-/// Has nothing done that a page of another site asks for, and leads to where the host is for who asks.
+/// Refuses actions that a page of another site requests, and redirects to the host's own address.
 pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request, next: Next) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !reads && !is_own(request.headers(), &services.base_url) {
@@ -51,8 +54,9 @@ pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request
     response
 }
 
-/// Whether a page of this host asks, as far as the browser tells: by `Sec-Fetch-Site`, or by the origin where that is not told, as over
-/// plain HTTP. Another port of the same machine is another site's, whose forms carry the session's cookie all the same.
+/// Returns whether a page of this host makes the request, as far as the browser reports it: by
+/// `Sec-Fetch-Site`, or by the origin if that is missing, as on plain HTTP. Another port of the
+/// same machine counts as another site, although browsers send the session's cookie with its forms.
 fn is_own(headers: &HeaderMap, base_url: &str) -> bool {
     match headers.get(&FETCH_SITE) {
         Some(site) => site == "same-origin",
@@ -64,7 +68,7 @@ fn origin_of(url: &str) -> String {
     Url::parse(url).map(|url| url.origin().ascii_serialization()).unwrap_or_default()
 }
 
-/// Puts into the headers of a page what keeps it to itself.
+/// Sets the security headers of a page.
 pub(super) fn seal(headers: &mut HeaderMap) {
     let told = [
         (header::CONTENT_SECURITY_POLICY, POLICY),

@@ -1,7 +1,7 @@
-//! What buttons do: a form is one request of the public API, made with the session's credential.
+//! Handlers of forms: each form makes one request of the public API, with the session's credential.
 //!
-//! The form says which operation, and its fields say what of the request they are: [`fields`]. There is nothing here
-//! that the API could not be asked for, and nothing that only one form does.
+//! The form names the operation, and its fields name the parts of the request: [`fields`]. A form
+//! can do nothing that the API cannot.
 
 mod again;
 mod fields;
@@ -34,10 +34,10 @@ use super::{
     visitor::{Refused, Visitor, segment},
 };
 
-/// Most bytes of an answer that is shown once.
+/// Maximum size of an answer that is shown once, in bytes.
 const MOST_BYTES: usize = 64 << 10;
 
-/// `POST /dashboard/do/{operation}`: the way back once it was done, or why not.
+/// `POST /dashboard/do/{operation}`: performs it and redirects back, or shows why not.
 pub(super) async fn submit(PathParams(id): PathParams<String>, posted: Posted) -> Result<Response, Refused> {
     let back = back(&posted.fields, &posted.visitor);
     match perform(&id, &posted).await {
@@ -48,7 +48,7 @@ pub(super) async fn submit(PathParams(id): PathParams<String>, posted: Posted) -
     }
 }
 
-/// `POST /dashboard/api/do/{operation}`: the same for scripts, which are told where to go on.
+/// `POST /dashboard/api/do/{operation}`: the same for scripts, which get the next address as JSON.
 pub(super) async fn submit_by_script(PathParams(id): PathParams<String>, posted: Posted) -> Result<Response, Refused> {
     if is_once(&id) {
         return Err(Fault::bad_request("the answer of this form is shown once, on a page").into());
@@ -58,7 +58,7 @@ pub(super) async fn submit_by_script(PathParams(id): PathParams<String>, posted:
     Ok(Json(json!({ "ok": true, "to": posted.visitor.services.root.below(&to) })).into_response())
 }
 
-/// The one request. `Some` is an answer that is shown once.
+/// Makes the request. Returns `Some` for an answer that is shown once.
 async fn perform(id: &str, posted: &Posted) -> Result<Option<Value>, Refused> {
     let (visitor, fields) = (&posted.visitor, &posted.fields);
     let operation = visitor.services.operations.iter().find(|operation| operation.id == id);
@@ -82,7 +82,7 @@ async fn perform(id: &str, posted: &Posted) -> Result<Option<Value>, Refused> {
     read.map(Some).ok_or_else(|| Fault::from(Code::Internal).into())
 }
 
-/// The operation's path with the names that the form gives, and its query.
+/// Builds the operation's path from the form's names, and its query.
 fn path(operation: &Operation, fields: &Fields) -> Result<String, Fault> {
     let mut path = String::new();
     for piece in operation.path.split('/').skip(1) {
@@ -100,7 +100,7 @@ fn path(operation: &Operation, fields: &Fields) -> Result<String, Fault> {
     Ok(super::visitor::with_query(&path, query))
 }
 
-/// The headers that a form may say.
+/// Returns the headers that the form sets.
 fn headers(fields: &Fields) -> Result<HeaderMap, Fault> {
     let known = [&header::IF_MATCH, &names::IDEMPOTENCY_KEY, &names::DEVELOPER_CREDIT, &names::PAYMENT_SIGNATURE];
     let said = fields.all().filter_map(|(name, value)| Some((name.strip_prefix("header:")?, value))).filter(|(_, value)| !value.is_empty());
@@ -112,13 +112,14 @@ fn headers(fields: &Fields) -> Result<HeaderMap, Fault> {
     said.map(header).collect()
 }
 
-/// Where the form leads back to: a page of the dashboard, and nowhere else.
+/// Returns the page that the form leads back to, always one of the dashboard.
 fn back(fields: &Fields, visitor: &Visitor) -> String {
     let home = || visitor.kind().map_or("/dashboard", super::shell::home);
     fields.get("back").filter(|back| is_page(back)).unwrap_or_else(home).to_owned()
 }
 
-/// The page that a form leads back to, which says what was done: to whom it was done for, and to nobody whom a link leads there.
+/// Returns the address of that page with a confirmation, which is valid only for this session, so
+/// that no link can forge it.
 pub(super) fn done(visitor: &Visitor, back: &str, id: &str) -> String {
     visitor.session().map_or_else(|| back.to_owned(), |session| with_done(back, &known::mark(session, id)))
 }
@@ -132,7 +133,7 @@ fn with_done(back: &str, mark: &str) -> String {
     format!("{path}?{query}{place}")
 }
 
-/// What is told this once.
+/// Shows the page with an answer that is shown once.
 async fn shown(visitor: &Visitor, id: &str, answer: &Value, back: &str) -> Response {
     let members = answer.as_object().into_iter().flatten().filter(|(name, _)| *name != "ok");
     let told: Vec<_> = members

@@ -1,4 +1,4 @@
-//! Our own guides: Markdown that is filled with what holds on this host, and made into a page.
+//! The host's guides: Markdown that is filled with facts of this host and rendered as a page.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,15 @@ use super::parts::{code, text::plain};
 
 /// A guide.
 pub(super) struct Guide {
-    /// Below `/guides/`.
+    /// Name in its address, below `/guides/`.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// Markdown, with `{{facts}}` and `<!-- if condition -->` … `<!-- end -->` around what does not hold everywhere.
+    /// Markdown with `{{facts}}`, and with `<!-- if condition -->` … `<!-- end -->` around
+    /// conditional parts.
     pub(super) text: &'static str,
 }
 
-/// All of them.
+/// All guides.
 pub(super) const ALL: &[Guide] = &[
     Guide {
         name: "x402-agent-payment-infrastructure",
@@ -27,7 +28,7 @@ pub(super) const ALL: &[Guide] = &[
     Guide { name: "build-a-tool", title: "Build a tool", text: include_str!("guides/build-a-tool.md") },
 ];
 
-/// The text with facts in place of their names, and without what does not hold.
+/// Replaces facts, and removes parts whose condition is false.
 pub(super) fn filled(text: &str, facts: &[(&str, String)], holds: impl Fn(&str) -> bool) -> String {
     let (mut filled, mut shown) = (String::with_capacity(text.len()), true);
     for line in text.lines() {
@@ -38,7 +39,7 @@ pub(super) fn filled(text: &str, facts: &[(&str, String)], holds: impl Fn(&str) 
             _ => {}
         }
     }
-    // One after the other, each once: what a fact says is not read for further ones.
+    // In one pass, so that facts within facts are not replaced.
     let mut done = String::with_capacity(filled.len());
     let mut rest = filled.as_str();
     while let Some((before, after)) = rest.split_once("{{") {
@@ -51,17 +52,17 @@ pub(super) fn filled(text: &str, facts: &[(&str, String)], holds: impl Fn(&str) 
     done + rest
 }
 
-/// A table that is being read.
+/// State of the current table.
 #[derive(Default)]
 struct Table {
-    /// What its columns are called.
+    /// The column names.
     headings: Vec<String>,
-    /// The cell of a row that is next; none while its head is read.
+    /// Index of the next cell in its row. `None` in the header row.
     place: Option<usize>,
 }
 
 impl Table {
-    /// Where a cell begins: one of a row is what the row is about, or says what its column is called.
+    /// Begins a cell. The first of a row is its heading. The others are labeled with their column.
     fn begins(&mut self) -> Event<'static> {
         match self.place {
             None => {
@@ -88,7 +89,7 @@ impl Table {
         }
     }
 
-    /// Words within it, or, of no consequence, before it.
+    /// Collects the text of a header cell.
     fn says(&mut self, words: &str) {
         if let (None, Some(heading)) = (self.place, self.headings.last_mut()) {
             *heading += words;
@@ -96,14 +97,15 @@ impl Table {
     }
 }
 
-/// A guide as a part of a page.
+/// A rendered guide.
 pub(super) struct Rendered {
     pub(super) html: String,
-    /// Of its sections: id and words.
+    /// Id and text of each section.
     pub(super) headings: Vec<(String, String)>,
 }
 
-/// Markdown as a part of a page: raw HTML is left out, code can be copied, and sections can be linked to.
+/// Renders Markdown as part of a page: raw HTML is removed, code gets copy buttons, and sections
+/// get ids.
 pub(super) fn rendered(text: &str) -> Rendered {
     let mut headings: Vec<(String, String)> = Vec::new();
     let mut events = Vec::new();
@@ -114,7 +116,7 @@ pub(super) fn rendered(text: &str) -> Rendered {
             table.says(words);
         }
         match event {
-            // The page has its own.
+            // The page has its own main heading.
             Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => section = Some(String::new()),
             Event::End(TagEnd::Heading(HeadingLevel::H1)) => section = None,
             Event::Start(Tag::Heading { level: HeadingLevel::H2 | HeadingLevel::H3, .. }) => section = Some(String::new()),
@@ -140,7 +142,8 @@ pub(super) fn rendered(text: &str) -> Rendered {
             }
             Event::Text(text) if block.is_some() => block.iter_mut().for_each(|(_, code)| *code += &text),
             Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}
-            // Drawn as other tables are. How columns are aligned would stand in the markup as a style.
+            // Tables get the markup of other tables. Markdown's column alignment would need inline
+            // styles.
             Event::Start(Tag::Table(_)) => {
                 table = Table::default();
                 let begin = "<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\"><table class=\"lines\">";
@@ -162,7 +165,7 @@ pub(super) fn rendered(text: &str) -> Rendered {
     Rendered { html, headings }
 }
 
-/// Whether Markdown is what is asked for: browsers never name it.
+/// Returns whether the request asks for Markdown. Browsers never do.
 pub(super) fn wants_markdown(asked: &HeaderMap) -> bool {
     let mut ranges = asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let weight = |word: &str| word.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"))?.1.trim().parse().ok();
@@ -177,7 +180,7 @@ fn made(markup: maud::Markup) -> Event<'static> {
     Event::Html(CowStr::from(markup.into_string()))
 }
 
-/// What a block of a language is called.
+/// Returns the label of a code block for its language.
 fn name(language: &str) -> &'static str {
     match language {
         "sh" => "Shell",
@@ -188,7 +191,7 @@ fn name(language: &str) -> &'static str {
     }
 }
 
-/// A heading as links name it.
+/// Returns the id of a heading for links.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase().chars().filter(|char| char.is_alphanumeric() || " -".contains(*char)).collect::<String>();
     kept.replace(' ', "-")

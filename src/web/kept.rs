@@ -1,4 +1,4 @@
-//! Documents as parts of pages: each is made once, and again only when its text is another one.
+//! Cache of rendered documents, by name and text.
 
 use std::{
     collections::HashMap,
@@ -7,26 +7,27 @@ use std::{
 
 use axum::http::HeaderValue;
 
-/// What was made of documents last, by their names.
+/// The last rendering of each document, by name.
 #[derive(Debug, Default)]
 pub struct Kept(Mutex<HashMap<String, (HeaderValue, Arc<Made>)>>);
 
-/// A document as a part of a page.
+/// A document rendered as part of a page.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) title: String,
-    /// HTML.
+    /// Content as HTML.
     pub(super) main: String,
 }
 
 impl Kept {
-    /// What was made of the document while its text had this tag.
+    /// Returns the rendering of a document if its text still has this tag.
     pub(super) fn get(&self, name: &str, tag: &HeaderValue) -> Option<Arc<Made>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get(name).filter(|(known, _)| known == tag).map(|(_, made)| Arc::clone(made))
     }
 
-    /// Keeps what was made of a document that there is: of as many names as the host has documents.
+    /// Stores the rendering of an existing document. So there are at most as many as the host has
+    /// documents.
     pub(super) fn put(&self, name: &str, tag: HeaderValue, made: Made) -> Arc<Made> {
         let made = Arc::new(made);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), (tag, Arc::clone(&made)));

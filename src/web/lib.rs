@@ -1,20 +1,22 @@
-//! The web front: pages for people, made on the server, readable without script.
+//! The web front end: pages for people, rendered on the server, usable without scripts.
 //!
 //! ```text
-//! browser ─▶ doors: by which name, from which page ─▶ pages ─▶ visitor: asks the ordinary API, inside the process
-//!                                                       │
-//!                                                       └─▶ parts ─▶ shell ─▶ root: one document
+//! browser ─▶ doors: checks host name and origin ─▶ pages ─▶ visitor: calls the ordinary API, inside the process
+//!                                                    │
+//!                                                    └─▶ parts ─▶ shell ─▶ root: one document
 //! ```
 //!
-//! A page has no power of its own. Whatever it shows is the answer of an operation of the public API, asked by an ordinary request
-//! that goes through the router that agents reach; what the API refuses is told as the API words it, by [`refusal`]. Nothing
-//! comes from elsewhere: no font, no script, no style but what is in this binary, and none of it inside the markup.
+//! A page has no powers of its own. Everything it shows is the answer of an operation of the public
+//! API, requested through the same router that agents use. Refusals appear in the words of the API,
+//! by [`refusal`]. All resources come from this binary: no external font, script or style, and none
+//! inline in the markup.
 //!
-//! What a form or a script asks for goes the same way: it is one operation of the API, made with the credential that its reader signed
-//! in with ([`forms`], [`api`]), and nothing is done for a page of another site ([`doors`]).
+//! A request of a form or script takes the same way: it is one operation of the API, with the
+//! credential that the reader signed in with ([`forms`], [`api`]). Nothing is done for a page of
+//! another site ([`doors`]).
 //!
-//! To add a page: its file in `pages/`, its route below. Its words and amounts are made of `parts/`; what others wrote goes through
-//! `parts/text.rs`, which is how it stays text.
+//! To add a page: create its file in `pages/` and its route below. Use `parts/` for texts and
+//! amounts. Text written by others must go through `parts/text.rs`, which escapes it.
 
 #![warn(missing_docs)]
 
@@ -53,10 +55,10 @@ pub use self::{
     services::{Operation, Services},
 };
 
-/// What a page is reached by: GET and HEAD, which change nothing.
+/// Handlers of a page: GET and HEAD, which change nothing.
 type Pages = MethodRouter<Arc<Services>>;
 
-/// Every route of the front.
+/// Returns all routes of the web front end.
 pub fn routes(services: Services) -> Router {
     let services = Arc::new(services);
     Router::new()
@@ -103,13 +105,14 @@ pub fn routes(services: Services) -> Router {
         .with_state(services)
 }
 
-/// How faults are told at the addresses of this front: to scripts as programs are told them, and as pages to people.
+/// Returns the forms of faults on the addresses of this front end: JSON for scripts, pages for
+/// people.
 #[must_use]
 pub fn wordings(services: Services) -> [Wording; 2] {
     [api::wording(), refusal::wording(services)]
 }
 
-/// What leads elsewhere.
+/// Returns a redirect.
 fn to(path: &'static str) -> Pages {
     get(async move || Redirect::to(path))
 }

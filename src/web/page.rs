@@ -1,4 +1,4 @@
-//! A page before it is a document: what is on it, and how it is answered.
+//! A page before it becomes a document: its contents and its response.
 
 use axum::{
     body::Body,
@@ -9,7 +9,7 @@ use maud::Markup;
 
 use super::doors::seal;
 
-/// Where in the navigation a page is.
+/// The navigation entry that a page belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Area {
     Tools,
@@ -31,34 +31,34 @@ pub(super) enum Area {
     Runtime,
     Credit,
     SignIn,
-    /// Of no entry.
+    /// No entry.
     Elsewhere,
 }
 
-/// Where who was refused goes on: to the page that the form was on.
+/// The page that a refused form was on, to go back to.
 #[derive(Debug, Clone)]
 pub(super) struct Back(pub(super) String);
 
-/// A page before it is a document.
+/// A page before it becomes a document.
 pub(super) struct Page {
-    /// What it is called: the heading, and the window's title.
+    /// The title: the heading, and the window's title.
     pub(super) title: String,
     pub(super) area: Area,
     pub(super) status: StatusCode,
-    /// The ways back up: address and name of each.
+    /// Breadcrumbs: address and name of each.
     pub(super) crumbs: Vec<(String, String)>,
-    /// The heading, where it is more than the title.
+    /// The heading, if it is more than the title.
     pub(super) heading: Option<Markup>,
     pub(super) main: Markup,
-    /// A module of its own, by its name.
+    /// Name of its own script module.
     pub(super) script: Option<&'static str>,
-    /// A style sheet of its own, by its name.
+    /// Name of its own style sheet.
     pub(super) style: Option<&'static str>,
-    /// The same as Markdown, for programs.
+    /// Address of the same content as Markdown, for programs.
     pub(super) twin: Option<String>,
-    /// Whether it has a search of its own, and needs none in the header.
+    /// Whether it has its own search, so that the header needs none.
     pub(super) searches: bool,
-    /// Whether it is nobody's business but of who has its address.
+    /// Whether only people with its address should find it.
     pub(super) unlisted: bool,
 }
 
@@ -79,14 +79,14 @@ impl Page {
         }
     }
 
-    /// Below another page.
+    /// Adds a parent page to the breadcrumbs.
     pub(super) fn under(mut self, path: &str, name: &str) -> Self {
         self.crumbs.push((path.to_owned(), name.to_owned()));
         self
     }
 
-    /// Its answer, as this document: asked for anew each time, since prices and states are of the moment; kept nowhere where it is for
-    /// one reader.
+    /// Returns the response with this document. It is revalidated each time, because prices and
+    /// states change. A page for one reader is not stored.
     pub(super) fn answered(&self, document: String, for_one: bool) -> Response {
         let mut response = Response::new(Body::from(document));
         *response.status_mut() = self.status;

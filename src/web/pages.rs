@@ -1,4 +1,4 @@
-//! The pages, one file each: what it asks for, and what it shows of the answer.
+//! The pages, one file each: the requests it makes, and how it shows the answers.
 
 pub(super) mod account;
 pub(super) mod admin;

@@ -1,4 +1,4 @@
-//! What pages are made of.
+//! Components of pages.
 
 pub(super) mod calls;
 pub(super) mod chart;

@@ -1,7 +1,9 @@
-//! The play wallet: what a visitor of a simulated host pays with. The host makes its key, and signs with it.
+//! The play wallet, with which visitors of a simulated host pay. The host creates its key and signs
+//! with it.
 //!
-//! The visitor's browser alone keeps the key, which is worth nothing but play money. What it signs is made of the form that is paid for:
-//! the same form is the same payment, however often it is asked for, and a payment is taken once.
+//! Only the visitor's browser stores the key, which is worth nothing but play money. A payment is
+//! derived from the form that it pays for: the same form has the same payment, however often it is
+//! requested, and a payment is taken only once.
 
 mod faucet;
 mod payment;
@@ -22,25 +24,26 @@ pub(super) use self::{
     payment::{Payment, is_id},
 };
 
-/// How long a payment can be shown, in seconds: a call that is asked for again within it is the same call.
+/// Validity of a payment, in seconds. If a call is repeated within that time, it is the same call.
 pub(super) const VALID_SECS: u64 = 60 * 60;
 
 /// A key for play money.
 pub(super) struct Wallet(PayKey);
 
-/// What a payment is for.
+/// The purpose of a payment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose<'a> {
-    /// What the form is called.
+    /// Name of the form.
     pub(super) form: &'a str,
-    /// When it was made, in seconds since 1970.
+    /// Creation time of the form, in seconds since 1970.
     pub(super) made_secs: u64,
     pub(super) slug: &'a str,
     pub(super) input: &'a str,
 }
 
 impl Wallet {
-    /// With a new key, and nothing to pay with; `None` where the system gives no randomness.
+    /// Creates a wallet with a new key and no money. Returns `None` if the system has no
+    /// randomness.
     pub(super) fn new() -> Option<Self> {
         PayKey::generate().map(Self)
     }
@@ -49,7 +52,7 @@ impl Wallet {
         self.0.address()
     }
 
-    /// Signs for what is accepted, and for nothing else; `None` where that is no offer that it can sign.
+    /// Signs a payment for an accepted way to pay. Returns `None` if the wallet cannot sign for it.
     pub(super) fn pay(&self, purpose: Purpose, accepted: &Value, resource: &Value) -> Option<Payment> {
         let until = purpose.made_secs.checked_add(VALID_SECS)?;
         let ask = Ask::read(WireVersion::V2, accepted).ok()?;
@@ -59,13 +62,14 @@ impl Wallet {
         Payment::of(signed)
     }
 
-    /// The token that goes with a payment, which no chain shows: the same form gets the same answer again.
+    /// Returns the secret token of a payment, which is not on any chain. The same form gets the
+    /// same answer again.
     fn token(&self, nonce: &B256) -> String {
         let hash = Sha256::new().chain_update("tollhouse play token").chain_update(*self.0.secret_bytes()).chain_update(nonce);
         URL_SAFE_NO_PAD.encode(&hash.finalize()[..16])
     }
 
-    /// One for each form, input and offer, which nobody else can know beforehand.
+    /// Returns the nonce: unique for each form, input and offer, and unpredictable for others.
     fn nonce(&self, purpose: Purpose, accepted: &Value) -> B256 {
         let Purpose { form, made_secs, slug, input } = purpose;
         let mut hash = Sha256::new().chain_update("tollhouse play wallet").chain_update(*self.0.secret_bytes());
@@ -77,7 +81,7 @@ impl Wallet {
 }
 
 impl fmt::Display for Wallet {
-    /// As the browser keeps it.
+    /// Formats the value of the cookie.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.secret())
     }

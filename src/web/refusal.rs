@@ -1,4 +1,4 @@
-//! How a refusal is told to a person: the API's own words, whatever page they are refused.
+//! Pages for refusals, in the words of the API.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use super::{
     visitor::{Refused, Visitor},
 };
 
-/// Most bytes of an envelope.
+/// Maximum size of an error envelope, in bytes.
 const MOST_BYTES: usize = 64 << 10;
 
-/// How faults are told at the addresses of pages, and of what they are drawn with.
+/// Returns the wording of faults on the addresses of pages and assets.
 pub(super) fn wording(services: Services) -> Wording {
     let services = Arc::new(services);
     let told = move |request: &Request| -> Teller {
@@ -34,13 +34,14 @@ pub(super) fn wording(services: Services) -> Wording {
     Wording { covers: is_ours, told: Arc::new(told), others_may_read: false }
 }
 
-/// The envelope of an error as a page for who asked. Status and headers stay, but for those of a page.
+/// Converts an error envelope to a page. Status and headers stay, except headers that describe the
+/// body.
 async fn told(services: &Arc<Services>, tokens: &[Token], response: Response) -> Response {
     let code = code_of(&response).map(|code| code.row().name);
     let (head, body) = response.into_parts();
     let envelope = to_bytes(body, MOST_BYTES).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
     let error = match envelope.map(|mut envelope| envelope["error"].take()).unwrap_or_default() {
-        // A challenge of x402 says why in a sentence.
+        // In an x402 challenge, `error` is a sentence.
         Value::String(message) => json!({ "message": message, "code": code, "charged": false }),
         error => error,
     };
@@ -56,11 +57,11 @@ async fn told(services: &Arc<Services>, tokens: &[Token], response: Response) ->
     response
 }
 
-/// What the API said of it, for a page that shows what was typed again.
+/// Returns the API's status and error, for a page that shows the typed text again.
 ///
 /// # Errors
 ///
-/// What is no refusal of the API's: the way to where one signs in.
+/// The response itself if it is not an API error but a redirect to sign in.
 pub(super) async fn error(refused: Refused) -> Result<(StatusCode, Value), Refused> {
     if refused.code().is_none() {
         return Err(refused);
@@ -72,12 +73,12 @@ pub(super) async fn error(refused: Refused) -> Result<(StatusCode, Value), Refus
     Ok((status, envelope["error"].take()))
 }
 
-/// What is wrong, as a heading says it.
+/// Returns the heading for an error.
 pub(super) fn heading(error: &Value) -> String {
     error["message"].as_str().unwrap_or("something went wrong").to_owned()
 }
 
-/// All else that the API says of it, with the seconds after which it may go well.
+/// Shows the rest of the error, with the waiting time before a retry.
 pub(super) fn view(error: &Value, wait: Option<u64>, back: Option<&str>) -> Markup {
     let text = |name: &str| error[name].as_str();
     let charged = match &error["charged"] {

@@ -1,32 +1,33 @@
-//! Where the host is below its public name: `--base-url https://a.example/tools` has a path, which a proxy takes off what it passes on.
+//! The path of the host's public URL: `--base-url https://a.example/tools` has a path, which a
+//! proxy removes from requests.
 //!
-//! Pages are written as if there were none, and everything here asks and compares without it. It is put before addresses where they go
-//! out to a browser: in a document, in what a redirect or a script leads to, and in the path of a cookie.
+//! Pages are written without that path, and all comparisons ignore it. It is added to addresses on
+//! the way to the browser: in documents, in targets of redirects and scripts, and in cookie paths.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
-/// Attributes that hold an address.
+/// Attributes that contain an address.
 const ADDRESSES: [&str; 7] = ["href", "src", "action", "formaction", "data-live", "data-page", "data-rows"];
 
-/// The path of the public URL, without a slash at its end: empty where it has none.
+/// The path of the public URL without a trailing slash. Empty if there is none.
 #[derive(Debug, Clone, Default)]
 pub struct Root(String);
 
 impl Root {
-    /// Of the host with this public URL.
+    /// Returns the root of this public URL.
     #[must_use]
     pub fn of(base_url: &str) -> Self {
         Self(Url::parse(base_url).map(|url| url.path().trim_end_matches('/').to_owned()).unwrap_or_default())
     }
 
-    /// Where a browser finds what is at `path` here.
+    /// Returns the path at which a browser finds `path`.
     pub(super) fn below(&self, path: &str) -> String {
         format!("{}{path}", self.0)
     }
 
-    /// A document whose addresses lead below it. Markup has no quote and no angle in words of others, so that only attributes of its
-    /// own look like them.
+    /// Adds the root to the addresses in a document. Untrusted text contains neither quotes nor
+    /// angle brackets in markup, so only real attributes match.
     pub(super) fn document(&self, markup: String) -> String {
         if self.0.is_empty() {
             return markup;
@@ -53,7 +54,7 @@ impl Root {
         told.push_str(rest);
     }
 
-    /// Has a redirect lead below it.
+    /// Adds the root to the target of a redirect.
     pub(super) fn lead(&self, headers: &mut HeaderMap) {
         let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).filter(|to| to.starts_with('/') && !self.0.is_empty());
         if let Some(to) = to.and_then(|to| HeaderValue::try_from(self.below(to)).ok()) {

@@ -1,4 +1,4 @@
-//! What pages take.
+//! Services for pages.
 
 use std::sync::Arc;
 
@@ -9,39 +9,39 @@ use tollhouse_front::{AllowedOrigins, Shared};
 
 use super::{cookie::Cookie, kept::Kept, root::Root};
 
-/// What pages take.
+/// Services for pages.
 #[derive(Debug, Clone)]
 pub struct Services {
-    /// What all fronts share: addresses' shares of the processor, which pages are made in.
+    /// State that all front ends share, including each address's share of processor time for pages.
     pub shared: Arc<Shared>,
-    /// The public API: the routes that everybody else reaches.
+    /// The public API, with the routes that every client uses.
     pub api: Router,
-    /// What forms can ask for.
+    /// Operations that forms can request.
     pub operations: Arc<[Operation]>,
-    /// Who is signed in.
+    /// Sessions of signed-in visitors.
     pub sessions: Arc<Sessions>,
-    /// By which names the host is reached.
+    /// Host names that are allowed.
     pub origins: Arc<AllowedOrigins>,
-    /// What a session is kept as by the browser.
+    /// The session cookie.
     pub cookie: Cookie,
-    /// Where the host is below its public name.
+    /// Path of the public URL.
     pub root: Root,
-    /// Documents as they were made last.
+    /// Cache of rendered documents.
     pub kept: Arc<Kept>,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Public URL, as it stands in records.
+    /// Public URL, as in records.
     pub base_url: String,
 }
 
-/// An operation of the API, as a form asks for it.
+/// An operation of the API.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// What programs call it.
+    /// Operation id.
     pub id: &'static str,
-    /// How it is asked for.
+    /// HTTP method.
     pub method: Method,
-    /// With `{slug}` or `{id}` where it names something.
+    /// Path, with `{slug}` or `{id}` for a name.
     pub path: &'static str,
     /// Whether it takes a body.
     pub takes: bool,

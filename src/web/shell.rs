@@ -1,4 +1,4 @@
-//! What is around every page: the head, the strip for play money, name, navigation and search, and the footer.
+//! The frame of every page: head, banner for play money, title, navigation, search, and footer.
 
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
@@ -10,21 +10,21 @@ use super::{
     parts::text::{line, plain},
 };
 
-/// What a page tells of the host around itself.
+/// The data for the frame.
 pub(super) struct Around<'a> {
-    /// Whether no real money moves here.
+    /// Whether money is simulated.
     pub(super) simulated: bool,
     pub(super) version: &'a Value,
-    /// Who is signed in.
+    /// The session, if the visitor is signed in.
     pub(super) session: Option<&'a Opened>,
-    /// What a form has just brought about.
+    /// Operation id and confirmation of a form that was just submitted.
     pub(super) done: Option<(&'static str, &'static str)>,
 }
 
 /// An entry of the navigation.
 type Entry = (Area, &'static str, &'static str);
 
-/// What is there for everybody.
+/// Entries for everybody.
 const TOOLS: Entry = (Area::Tools, "/dashboard", "Tools");
 const PUBLIC: &[Entry] = &[
     TOOLS,
@@ -58,7 +58,7 @@ const HOLDER: &[Entry] = &[
     (Area::Documents, "/docs", "Docs"),
 ];
 
-/// The navigation of who looks at a page.
+/// Returns the navigation for a visitor.
 fn navigation(session: Option<&Opened>) -> &'static [Entry] {
     match session.map(|session| session.kind) {
         None => PUBLIC,
@@ -68,7 +68,7 @@ fn navigation(session: Option<&Opened>) -> &'static [Entry] {
     }
 }
 
-/// Where a session of this kind begins.
+/// Returns the start page of this kind of user.
 pub(super) fn home(kind: Kind) -> &'static str {
     match kind {
         Kind::Builder => "/dashboard/home",
@@ -77,7 +77,7 @@ pub(super) fn home(kind: Kind) -> &'static str {
     }
 }
 
-/// The whole document.
+/// Returns the complete document.
 pub(super) fn document(page: &Page, around: &Around) -> Markup {
     html! {
         (DOCTYPE)
@@ -113,9 +113,10 @@ fn head(page: &Page, around: &Around) -> Markup {
             @if let Some(session) = around.session { meta name="csrf" content=(session.form_token); }
             @if page.unlisted || around.session.is_some() { meta name="robots" content="noindex"; }
             link rel="icon" href="/favicon.svg" type="image/svg+xml";
-            // Drawn once all of it is there: a table that goes on moves what stands in it and below it.
+            // Delays rendering until the document is complete, because a growing table would move
+            // content.
             link rel="expect" href="#end" blocking="render";
-            // Not a module: it has to run before anything is drawn.
+            // Not a module, because it must run before the first paint.
             script src=(assets::address("theme.js")) {}
             link rel="stylesheet" href=(assets::address("site.css"));
             @if let Some(style) = page.style { link rel="stylesheet" href=(assets::address(style)); }
@@ -145,7 +146,8 @@ fn top(page: &Page, around: &Around) -> Markup {
                         a href=(path) aria-current=[(*area == page.area).then_some("true")] { (name) }
                     }
                 }
-                // Admins have as many pages as fit there; their list of tools has a search of its own.
+                // Admins have too many entries for the search field. Their list of tools has its
+                // own.
                 @if !page.searches && around.session.is_none_or(|session| session.kind != Kind::Admin) {
                     form.find role="search" aria-label="Tools" action="/dashboard" {
                         label.aside for="find" { "Search tools" }
@@ -159,7 +161,7 @@ fn top(page: &Page, around: &Around) -> Markup {
     }
 }
 
-/// Who is signed in, or where that is done. Pages that are the same for everybody know nobody.
+/// Shows the account, or a link to sign in. Pages that are the same for everybody show no account.
 fn account(page: &Page, session: Option<&Opened>) -> Markup {
     let (path, name) = match session.map(|session| session.kind) {
         None => ("/dashboard/sign-in", "Sign in"),
@@ -171,7 +173,7 @@ fn account(page: &Page, session: Option<&Opened>) -> Markup {
     html! { nav.account aria-label="Account" { a href=(path) aria-current=[here.then_some("true")] { (name) } } }
 }
 
-/// A gate, half open.
+/// The logo: a gate, half open.
 fn sign() -> Markup {
     html! {
         svg.sign viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" {
@@ -198,7 +200,7 @@ fn footer(page: &Page, around: &Around) -> Markup {
                     a href="/openapi.json" { "OpenAPI" } " · " a href="/ai/manifest" { "Manifest" }
                     @if let Some(twin) = &page.twin { " · " a href=(twin) { "This page as Markdown" } }
                 }
-                // Without script they are not seen.
+                // Hidden without scripts.
                 p.switches {
                     label { "Theme " select data-switch="theme" { option value="" { "system" } option { "light" } option { "dark" } } }
                     label { "Times " select data-switch="times" { option value="" { "local" } option value="utc" { "UTC" } } }

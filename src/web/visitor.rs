@@ -1,5 +1,5 @@
-//! Who looks at a page, and how a page asks for what it shows: as they would themselves, by requests to the public API, with the
-//! credential that they signed in with.
+//! The visitor of a page. Pages fetch their content as the visitor would: with requests to the
+//! public API, and the credential of the session.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -34,30 +34,30 @@ use super::{
     shell::{self, Around},
 };
 
-/// Most bytes of an answer that a page is made of.
+/// Maximum size of an answer for a page, in bytes.
 const MOST_BYTES: usize = 8 << 20;
 
-/// What stands for itself in a path.
+/// Characters that need no encoding in a path.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Who looks at a page.
+/// The visitor of a page.
 pub(super) struct Visitor {
     pub(super) services: Arc<Services>,
-    /// Whose share of the processor it is.
+    /// The address whose share of processor time is used.
     peer: Option<ConnectInfo<SocketAddr>>,
     request: Option<RequestId>,
-    /// Who is signed in.
+    /// The session, if there is one.
     session: Option<Opened>,
-    /// The page that was asked for, with its query; empty where a form was sent.
+    /// Path and query of the requested page. Empty if a form was submitted.
     asked: String,
-    /// What the host tells of itself, once it was asked for.
+    /// The host's manifest, once fetched.
     manifest: OnceCell<Bulk>,
 }
 
-/// A visitor who is signed in. Anyone else is sent to where that is done.
+/// A signed-in visitor. Others are redirected to sign in.
 pub(super) struct SignedIn(pub(super) Visitor);
 
-/// What the API answered in place of what was asked for.
+/// A refusal of the API.
 pub(super) struct Refused(Box<Response>);
 
 impl FromRequestParts<Arc<Services>> for Visitor {
@@ -66,7 +66,7 @@ impl FromRequestParts<Arc<Services>> for Visitor {
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Fault> {
         let session = services.sessions.open_any(&services.cookie.all::<Token>(&parts.headers)).await?;
         let (peer, request) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
-        // What a form was sent to is no page to come back to.
+        // The target of a form is not a page to come back to.
         let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
         let asked = page.map(|asked| asked.as_str().to_owned()).unwrap_or_default();
         Ok(Self { peer, request, session, asked, ..Self::nobody(services) })
@@ -82,44 +82,45 @@ impl FromRequestParts<Arc<Services>> for SignedIn {
     }
 }
 
-/// To where people sign in, and from there back to what was asked for.
+/// Redirects to sign in, and from there back to `asked`.
 fn sign_in(asked: &str) -> Response {
     Redirect::to(&with_query("/dashboard/sign-in", [("to", asked)])).into_response()
 }
 
 impl Visitor {
-    /// Of a page that is made for nobody in particular.
+    /// Returns the visitor of a page that is the same for everybody.
     pub(super) fn nobody(services: &Arc<Services>) -> Self {
         let services = Arc::clone(services);
         Self { services, peer: None, request: None, session: None, asked: String::new(), manifest: OnceCell::new() }
     }
 
-    /// The visitor of a page of an error, with these tokens in their cookies. It is made whatever limits their address is at.
+    /// Returns the visitor of an error page, with these session tokens. Works independent of the
+    /// limits of their address.
     pub(super) async fn refused_by(services: &Arc<Services>, tokens: &[Token]) -> Self {
         let session = services.sessions.open_any(tokens).await.ok().flatten();
         Self { session, ..Self::nobody(services) }
     }
 
-    /// What they signed in with, if they did.
+    /// Returns the kind of credential that they signed in with.
     pub(super) fn kind(&self) -> Option<Kind> {
         self.session.as_ref().map(|session| session.kind)
     }
 
-    /// The session, if there is one.
+    /// Returns the session, if there is one.
     pub(super) fn session(&self) -> Option<&Opened> {
         self.session.as_ref()
     }
 
-    /// Refuses an address that shows wrong credentials too often.
+    /// Refuses an address that has shown wrong credentials too often.
     ///
     /// # Errors
     ///
-    /// 429, when it has.
+    /// 429 in that case.
     pub(super) fn may_show_credential(&self) -> Result<(), Fault> {
         self.services.shared.limits.may_show_credential(self.address())
     }
 
-    /// Counts a credential that was refused.
+    /// Counts a refused credential.
     pub(super) fn wrong_credential(&self, refused: &Fault) {
         self.services.shared.limits.wrong_credential(self.address(), refused);
     }
@@ -128,71 +129,71 @@ impl Visitor {
         self.peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip().to_canonical())
     }
 
-    /// The visitor as they are once they have shown this credential.
+    /// Returns the visitor with this credential.
     pub(super) fn showing(&self, kind: Kind, credential: &str) -> Self {
         let credential = credential.to_owned().into();
         self.signed_in(Opened { kind, credential, owner: String::new(), name: String::new(), form_token: String::new() })
     }
 
-    /// The visitor as they are in this session.
+    /// Returns the visitor with this session.
     pub(super) fn signed_in(&self, session: Opened) -> Self {
         Self { session: Some(session), ..self.unsigned() }
     }
 
-    /// What the host's clock says.
+    /// Returns the time of the host's clock.
     pub(super) fn now(&self) -> Timestamp {
         self.services.clock.now()
     }
 
-    /// The same visitor without what they signed in with.
+    /// Returns the visitor without a session.
     pub(super) fn unsigned(&self) -> Self {
         Self { peer: self.peer, request: self.request.clone(), ..Self::nobody(&self.services) }
     }
 
-    /// Public URL of the host, without a slash at its end.
+    /// Returns the public URL of the host, without a trailing slash.
     pub(super) fn base_url(&self) -> &str {
         &self.services.base_url
     }
 
-    /// Makes something of what was read, in a turn of the visitor's: whatever it costs is of its share of the processor.
+    /// Runs `work` within the visitor's share of processor time.
     ///
     /// # Errors
     ///
-    /// Where it has had more than its share.
+    /// The share is used up.
     pub(super) async fn made<T>(&self, work: impl FnOnce() -> T) -> Result<T, Refused> {
         let turn = self.turn().await?;
         Ok(work_in(turn.as_ref(), work))
     }
 
-    /// A turn of the visitor's; none of a page that is made for nobody.
+    /// Waits for a turn of processor time. `None` for a page that is the same for everybody.
     async fn turn(&self) -> Result<Option<Turn>, Refused> {
         let Some(ConnectInfo(peer)) = self.peer else { return Ok(None) };
         Ok(Some(self.services.shared.limits.turn(peer.ip().to_canonical()).await?))
     }
 
-    /// The answer to a GET.
+    /// Makes a GET request.
     ///
     /// # Errors
     ///
-    /// What the API refuses.
+    /// A refusal of the API.
     pub(super) async fn get(&self, path: &str) -> Result<Bulk, Refused> {
         self.read(self.ask(Method::GET, path, None).await).await
     }
 
-    /// The answer to a POST of an operation that changes nothing, such as a quote.
+    /// Makes a POST request for an operation that changes nothing, for example a quote.
     ///
     /// # Errors
     ///
-    /// What the API refuses.
+    /// A refusal of the API.
     pub(super) async fn ask_about(&self, path: &str, body: &Value) -> Result<Bulk, Refused> {
         self.read(self.ask(Method::POST, path, Some(body)).await).await
     }
 
-    /// The JSON of an answer.
+    /// Returns the JSON of a response.
     ///
     /// # Errors
     ///
-    /// What the API refuses.
+    /// A refusal of the API.
     pub(super) async fn read(&self, response: Response) -> Result<Bulk, Refused> {
         if !response.status().is_success() {
             return Err(self.refused(response).await);
@@ -207,29 +208,29 @@ impl Visitor {
         })
     }
 
-    /// What the host tells of itself: asked for once for a page.
+    /// Returns the host's manifest, which is fetched only once for a page.
     ///
     /// # Errors
     ///
-    /// What the API refuses.
+    /// A refusal of the API.
     pub(super) async fn manifest(&self) -> Result<&Value, Refused> {
         self.manifest.get_or_try_init(|| self.get("/ai/manifest")).await.map(|manifest| &**manifest)
     }
 
-    /// Whether no real money moves here.
+    /// Returns whether money is simulated.
     ///
     /// # Errors
     ///
-    /// As [`Visitor::manifest`].
+    /// The same as [`Visitor::manifest`].
     pub(super) async fn plays(&self) -> Result<bool, Refused> {
         Ok(self.manifest().await?["payment"]["simulated"] == true)
     }
 
-    /// The text of a document, with the tag that it has as long as it stays the same.
+    /// Returns the text of a document with its ETag.
     ///
     /// # Errors
     ///
-    /// What the API refuses.
+    /// A refusal of the API.
     pub(super) async fn document(&self, path: &str) -> Result<(HeaderValue, Bytes), Refused> {
         let response = self.ask(Method::GET, path, None).await;
         if !response.status().is_success() {
@@ -240,24 +241,24 @@ impl Visitor {
         tag.zip(body).ok_or_else(|| Fault::from(Code::Internal).into())
     }
 
-    /// The answer to a GET as it is, to who may have it already.
+    /// Returns the unmodified response to a GET request, with support for `If-None-Match`.
     pub(super) async fn pass(&self, path: &str, asked: &HeaderMap) -> Response {
         let known = asked.get(header::IF_NONE_MATCH).cloned();
         self.send(Method::GET, path, known.map(|known| (header::IF_NONE_MATCH, known)).into_iter().collect(), Body::empty()).await
     }
 
-    /// The headers of the answer to a HEAD, whatever its status.
+    /// Returns the headers of the response to a HEAD request, whatever its status.
     pub(super) async fn head(&self, path: &str) -> HeaderMap {
         self.ask(Method::HEAD, path, None).await.headers().clone()
     }
 
-    /// The answer to a request with this JSON as its body, whatever its status.
+    /// Makes a request with an optional JSON body, and returns the response whatever its status.
     pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
         self.send(method, path, HeaderMap::new(), body.map_or_else(Body::empty, |body| Body::from(body.to_string()))).await
     }
 
-    /// The answer to one ordinary request, with nothing in it that the visitor did not say. A body is JSON unless the headers say
-    /// otherwise.
+    /// Makes an ordinary API request with the visitor's credential. The body is JSON unless the
+    /// headers say otherwise.
     pub(super) async fn send(&self, method: Method, path: &str, mut headers: HeaderMap, body: Body) -> Response {
         let Ok(uri) = path.parse() else { return Fault::from(Code::NotFound).into_response() };
         headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
@@ -287,18 +288,18 @@ impl Visitor {
         self.services.api.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
     }
 
-    /// Why there is nothing to show. A session whose credential is worth nothing any more ends by that: who asked for a page signs in
-    /// and comes back to it.
+    /// Converts a response to a refusal. If the credential of the session is no longer valid, the
+    /// session ends, and the visitor is redirected to sign in and come back.
     pub(super) async fn refused(&self, response: Response) -> Refused {
         let refused = Refused::by(response);
         let ends = refused.is(Code::Unauthorized) && self.end_session().await;
         if ends && !self.asked.is_empty() { Refused(Box::new(sign_in(&self.asked))) } else { refused }
     }
 
-    /// Ends the session, if there is one, whose credential is worth nothing any more.
+    /// Ends the session if its credential is no longer valid. Returns whether it did.
     pub(super) async fn end_session(&self) -> bool {
         let Some(session) = self.session.as_ref().filter(|session| !session.name.is_empty()) else { return false };
-        // What a credential is not for is refused with the same code.
+        // Missing rights are refused with the same code.
         if code_of(&self.ask(Method::GET, own(session.kind), None).await) != Some(Code::Unauthorized) {
             return false;
         }
@@ -309,13 +310,13 @@ impl Visitor {
         true
     }
 
-    /// A part of a page, for a script that has the rest of it.
+    /// Returns a part of a page for a script.
     pub(super) fn part(&self, part: Markup) -> Response {
         let document = self.services.root.document(part.into_string());
         Page::new(Area::Elsewhere, "", html! {}).answered(document, self.session.is_some())
     }
 
-    /// A page as this visitor sees it.
+    /// Returns a page for this visitor.
     pub(super) async fn show(&self, page: Page) -> Response {
         let manifest = self.manifest().await.unwrap_or(&Value::Null);
         let around = Around {
@@ -336,7 +337,7 @@ fn work_in<T>(turn: Option<&Turn>, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Where the API answers whoever holds a credential of this kind, if it is worth anything.
+/// Returns an API path that accepts every valid credential of this kind.
 pub(super) fn own(kind: Kind) -> &'static str {
     match kind {
         Kind::Admin => "/ai/admin/policy",
@@ -345,12 +346,12 @@ pub(super) fn own(kind: Kind) -> &'static str {
     }
 }
 
-/// A piece of a path that names something.
+/// Encodes a path segment.
 pub(super) fn segment(name: &str) -> impl std::fmt::Display + '_ {
     utf8_percent_encode(name, UNRESERVED)
 }
 
-/// A path with a query, of which what is empty is left out.
+/// Returns a path with a query, without empty fields.
 pub(super) fn with_query<'a>(path: &str, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(fields.into_iter().filter(|(_, value)| !value.is_empty()));
@@ -369,18 +370,18 @@ impl Refused {
         }
     }
 
-    /// With the way back for who reads of it.
+    /// Adds the page to go back to.
     pub(super) fn with(mut self, back: Back) -> Self {
         self.0.extensions_mut().insert(back);
         self
     }
 
-    /// Why.
+    /// Returns the error code.
     pub(super) fn code(&self) -> Option<Code> {
         code_of(&self.0)
     }
 
-    /// Whether this is why.
+    /// Returns whether this is the error code.
     pub(super) fn is(&self, code: Code) -> bool {
         self.code() == Some(code)
     }
@@ -393,7 +394,7 @@ impl From<Fault> for Refused {
 }
 
 impl IntoResponse for Refused {
-    /// The API's own answer: how it is told here is said in one place, [`super::refusal`].
+    /// The API's own answer. [`super::refusal`] converts it for people.
     fn into_response(self) -> Response {
         *self.0
     }

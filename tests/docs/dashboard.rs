@@ -1,14 +1,14 @@
-//! The dashboard that operators are given asks for metrics that there are, by labels that these have.
+//! Checks that the dashboard for operators uses existing metrics, with labels that they have.
 
 use serde_json::Value;
 use tollhouse::telemetry::{Metric, table};
 
 const DASHBOARD: &str = include_str!("../../docs/examples/grafana.json");
 
-/// What Prometheus adds to every series, and to those of a histogram.
+/// Labels that Prometheus adds to every series, and to those of a histogram.
 const ADDED: [&str; 3] = ["job", "instance", "le"];
 
-/// All expressions of the dashboard: of its panels, and of its variables.
+/// Returns all expressions of the dashboard, from its panels and its variables.
 fn expressions() -> Vec<String> {
     fn collect(value: &Value, found: &mut Vec<String>) {
         match value {
@@ -25,7 +25,7 @@ fn expressions() -> Vec<String> {
     found
 }
 
-/// The metric that a series is of.
+/// Returns the metric to which a series belongs.
 fn metric(series: &str) -> Option<&'static Metric> {
     let of = |name: &str| table::ALL.iter().copied().find(|metric| metric.name == name);
     let is_histogram = |metric: &&Metric| metric.kind == table::Kind::Histogram;
@@ -33,7 +33,8 @@ fn metric(series: &str) -> Option<&'static Metric> {
     of(series).filter(|metric| !is_histogram(metric)).or_else(of_histogram)
 }
 
-/// The names in an expression: of series, and what stands for labels in braces and behind `by`.
+/// Returns the names in an expression: those of series, and those of labels in braces and after
+/// `by`.
 fn names(expression: &str) -> (Vec<&str>, Vec<&str>) {
     let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let series = words.filter(|word| word.starts_with("tollhouse_") || word.starts_with("process_")).collect();

@@ -1,10 +1,10 @@
-//! The tests that promises name are there, and every kind of state has a promise.
+//! Checks that the tests which promises name exist, and that every kind of state has a promise.
 
 use tollhouse::store::Space;
 
 use super::{read, root};
 
-/// Where the promises of each kind of state are.
+/// The document and the section with the promises for each kind of state.
 const KEPT: (&str, &str) = ("docs/operators.md", "## What is kept, and what can be lost");
 
 /// The tables whose last column names tests, by document and section.
@@ -15,7 +15,7 @@ const SECTIONS: [(&str, &str); 4] = [
     KEPT,
 ];
 
-/// The rows of a section's table, without its head.
+/// Returns the rows of a section's table, without its header.
 fn rows((document, section): (&str, &str)) -> Vec<String> {
     let text = read(&root().join(document));
     let section = text.split_once(&format!("{section}\n")).unwrap_or_else(|| panic!("no section `{section}`")).1;
@@ -23,7 +23,7 @@ fn rows((document, section): (&str, &str)) -> Vec<String> {
     rows.skip(1).map(str::to_owned).collect()
 }
 
-/// What a cell has in backticks.
+/// Returns the parts of a cell that are in backticks.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }

@@ -1,4 +1,4 @@
-//! What two builders have never meets: random operations on both, against a model of each.
+//! The data of two builders never mix: random operations on both, compared with a model of each.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::harness::{Host, eventually, micros, random};
 
 const OPERATIONS: usize = 400;
-/// Of both builders; each has as many endpoints.
+/// Number of endpoints of each builder.
 const ENDPOINTS: usize = 2;
 const PRICE: u64 = 2_000;
-/// Everyone uses the same names.
+/// All builders use the same names.
 const NAMES: [&str; 4] = ["a", "b", "a/b", "same"];
 const SECRETS: [&str; 3] = ["KEY", "TOKEN_TWO", "SAME"];
 
-/// Does what it is told with all that a handler has.
+/// Does what its input says, with everything that a handler has.
 const SOURCE: &str = "export default async (req, ctx) => {
     const { what, name, value } = req.input;
     ctx.log.info(`${what} ${value ?? ''}`);
@@ -38,12 +38,12 @@ const SOURCE: &str = "export default async (req, ctx) => {
     }
 };";
 
-/// What one endpoint has to have.
+/// The expected state of an endpoint.
 #[derive(Default)]
 struct Model {
     kv: BTreeMap<String, Value>,
     files: BTreeMap<String, Value>,
-    /// Name to the length of the value.
+    /// Name of the secret to the length of its value.
     secrets: BTreeMap<String, Value>,
     lines: Vec<String>,
     receipts: BTreeSet<String>,
@@ -142,7 +142,7 @@ async fn operate(host: &Host, credit: &str, key: &str, endpoint: &mut Endpoint, 
     }
 }
 
-/// What the host tells a builder is what the models of their endpoints say, and nothing else.
+/// Checks that the host shows a builder exactly what the models of their endpoints say.
 async fn agrees(host: &Host, key: &str, own: &[&Endpoint]) {
     let get = |path: String| async move { host.as_builder(key, Method::GET, &path, &Value::Null).await.is(200).json() };
     let calls: usize = own.iter().map(|endpoint| endpoint.model.receipts.len() + endpoint.model.failed).sum();
@@ -190,7 +190,7 @@ async fn agrees(host: &Host, key: &str, own: &[&Endpoint]) {
     }
 }
 
-/// A whole list, page by page.
+/// Fetches a whole list, page by page.
 async fn all(host: &Host, key: &str, path: &str, name: &str) -> Vec<Value> {
     let (mut items, mut cursor) = (vec![], String::new());
     loop {

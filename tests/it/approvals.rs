@@ -1,4 +1,5 @@
-//! What an admin has approved, beside what is there now; and in which order they are asked.
+//! The approved version of an endpoint compared with the current one, and the order of the review
+//! queue.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::{
     revenue::tool,
 };
 
-/// Waits for an admin: `code.eval`.
+/// Needs an approval, for `code.eval`.
 const EVALUATES: &str = "export default (req) => {\n  return eval('1');\n};";
 
 async fn decide(host: &Host, slug: &str, decision: &str) -> Value {
@@ -52,7 +53,8 @@ async fn of_what_has_changed_since_an_approval_a_record_tells_what_it_was() {
     assert_eq!(approved(&host, &key, "changes").await, rest, "what is as it was, or as an admin set it, is not told");
     assert!(host.get("/ai/endpoints/changes").await.json()["endpoint"].get("review").is_none(), "it is nobody's else");
 
-    // What is approved anew has nothing behind it, until that is undone.
+    // After another approval no field differs from the approved version. Reopening the review
+    // brings the earlier approval back.
     patch(&host, &key, "changes", json!({ "handler": { "source": format!("{EVALUATES}\n// more") } })).await;
     let second = decide(&host, "changes", "approve").await;
     assert_eq!((&second["review"]["approvedFields"], &second["review"]["approvedVersion"]), (&json!({}), &second["version"]));
@@ -71,7 +73,7 @@ async fn what_waits_longest_is_asked_first_with_how_many_there_are() {
     for slug in slugs {
         host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool(slug, 0.0, EVALUATES)).await.is(200);
     }
-    // A change of what waits already does not put it behind others.
+    // A change of an endpoint that is already waiting does not move it back in the queue.
     patch(&host, &key, "zebra", json!({ "title": "Zebra" })).await;
     let (mut found, mut cursor) = (vec![], String::new());
     loop {

@@ -1,4 +1,5 @@
-//! Payers who have work done for nothing, as often as they can: how many runs they get, and how much gas they burn.
+//! Payers who try to get unpaid work, as often as they can: how many runs they get, and how much
+//! gas they burn.
 //!
 //! `cargo xtask test runs_for_nothing -- --nocapture` prints a line for each attack.
 
@@ -16,10 +17,10 @@ use crate::harness::{
 const CENT: u64 = 10_000;
 const WALLET: &str = "0x1234567890123456789012345678901234567890";
 
-/// How long each attack goes on.
+/// Duration of each attack.
 const ATTACK: Duration = Duration::from_secs(12);
 
-/// Time enough for money to move.
+/// Slow enough for the payer to move the money away meanwhile.
 const SLOW: &str = "export default async () => {
     await new Promise((resolve) => setTimeout(resolve, 400));
     return {};
@@ -30,13 +31,13 @@ fn evm(chain: &Chain) -> HostBuilder {
     how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
 }
 
-/// Gives an address so much, and takes all that it had: the token keeps balances first.
+/// Sets the balance of an address. The token's first storage slot is the map of balances.
 async fn have(chain: &Chain, of: &str, micros: u64) {
     let key = [of.parse::<Address>().unwrap().into_word().0, [0; 32]].concat();
     chain.rpc("anvil_setStorageAt", json!([BASE_SEPOLIA.1, keccak256(key), B256::from(U256::from(micros))])).await;
 }
 
-/// What became of an attack.
+/// The results of an attack.
 #[derive(Debug, Default)]
 struct Met {
     unpaid: u64,
@@ -51,7 +52,7 @@ impl Met {
         match answer.status {
             200 => self.paid += 1,
             429 | 503 => self.slowed += 1,
-            // Its settlement failed, or nobody knows: it ran.
+            // The settlement failed, or its result is unknown: the handler ran.
             402 if settled => self.unpaid += 1,
             502 => self.unpaid += 1,
             _ => self.refused += 1,
@@ -73,7 +74,7 @@ async fn gas(chain: &Chain) -> U256 {
     chain.rpc("eth_getBalance", json!([GAS_ADDRESS, "latest"])).await.as_str().unwrap().parse().unwrap()
 }
 
-/// Shows these at once; does something else after a while.
+/// Sends these payments at once, and does something else meanwhile.
 async fn at_once(host: &Host, payments: Vec<Payment>, meanwhile: impl Future<Output = ()>) -> Vec<Answer> {
     let calls = payments.iter().map(|payment| {
         let request = host.paid_request("slow", &json!({}), payment);
@@ -94,7 +95,8 @@ async fn begin() -> (Chain, Host, Value) {
     (chain, host, challenge)
 }
 
-/// One cent bought 384 runs in twelve seconds, as it went from one address to the next.
+/// Regression: one cent bought 384 runs in twelve seconds, because it was moved from one address to
+/// the next.
 #[tokio::test]
 async fn runs_for_nothing_are_few_where_one_cent_hops_through_fresh_addresses() {
     let (chain, host, challenge) = begin().await;
@@ -116,7 +118,7 @@ async fn runs_for_nothing_are_few_where_one_cent_hops_through_fresh_addresses() 
     assert!(met.slowed > 0, "{met:?}");
 }
 
-/// 741 runs for 13 payments in half a minute.
+/// Regression: 741 runs for 13 payments in half a minute.
 #[tokio::test]
 async fn runs_for_nothing_are_few_where_one_payer_moves_its_money_away_and_pays_now_and_then() {
     let (chain, host, challenge) = begin().await;
@@ -135,7 +137,7 @@ async fn runs_for_nothing_are_few_where_one_payer_moves_its_money_away_and_pays_
     assert!(met.slowed > 0, "{met:?}");
 }
 
-/// 539 calls and 0.416 ETH in a minute, of one contract that holds one cent.
+/// Regression: a contract that held one cent made 539 calls and burned 0.416 ETH in a minute.
 #[tokio::test]
 async fn runs_for_nothing_and_burned_gas_are_few_of_a_wallet_that_changes_its_mind() {
     let (chain, host, challenge) = begin().await;
@@ -144,7 +146,8 @@ async fn runs_for_nothing_and_burned_gas_are_few_of_a_wallet_that_changes_its_mi
     while begun.elapsed() < ATTACK {
         chain.etch(WALLET, "GenerousWallet").await;
         let payments = (0..16).map(|_| Payer::new().pay_for(WALLET, &challenge)).collect();
-        // Where blocks come at once, it may change its mind between the trial and the transaction.
+        // Hold back blocks for a moment, so that the wallet can change its mind between the
+        // simulation and the transaction.
         let burn = async {
             tokio::time::sleep(Duration::from_millis(150)).await;
             chain.rpc("evm_setAutomine", json!([false])).await;

@@ -1,4 +1,5 @@
-//! The audit trail: what admins and builders did or tried to do, and nothing that they sent.
+//! The audit trail: the actions and attempts of admins and builders, without the data that they
+//! sent.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::harness::{Host, eventually, js};
 
 const SOURCE: &str = "export default () => ({ answer: 'marzipan' });";
 
-/// Keeps its version from being ready for as long as a start may take.
+/// Delays its version for the maximum time of a start.
 const SLOW: &str = "for (;;) {} export default () => 1;";
 
 async fn trail(host: &Host, query: &str) -> Value {
@@ -20,7 +21,7 @@ async fn entries(host: &Host, query: &str) -> Vec<Value> {
     trail(host, query).await["entries"].as_array().unwrap().clone()
 }
 
-/// Method, path and status of an entry.
+/// Returns method, path and status of an entry.
 fn brief(entry: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     format!("{} {} {}", text(&entry["method"]), text(&entry["path"]), entry["outcome"]["status"])
@@ -42,7 +43,7 @@ async fn the_trail_tells_who_did_what_and_how_it_ended_but_nothing_that_was_sent
     let new_key = rotated["builderKey"].as_str().unwrap();
     host.as_builder(&key, Method::DELETE, "/ai/endpoints/a-tool", &Value::Null).await.is(200);
 
-    // Strangers and readers leave nothing.
+    // Requests of strangers and reads leave no entry.
     let before = entries(&host, "").await;
     host.post("/ai/endpoints/create", &tool).await.is(401);
     host.as_builder("bk_01J00000000000000000000000_x", Method::DELETE, "/ai/endpoints/a-tool", &Value::Null).await.is(401);
@@ -76,12 +77,12 @@ async fn the_trail_tells_who_did_what_and_how_it_ended_but_nothing_that_was_sent
     assert!(before.iter().all(|entry| entry["requestId"].as_str().unwrap().starts_with("req_")));
 
     let text = json!(before).to_string();
-    // `bk_{id}_{secret}`, and the secret may have `_` in it.
+    // A key is `bk_{id}_{secret}`, and the secret may contain `_`.
     let secret_of = |key: &str| key.splitn(3, '_').nth(2).unwrap().to_owned();
     for secret in [&host.admin, &secret_of(&key), &secret_of(&other_key), &secret_of(new_key)] {
         assert!(!text.contains(secret.as_str()), "a credential is in the trail: {text}");
     }
-    // Numbers long enough to be in no time and no identifier by chance.
+    // Numbers that are too long to appear in a time or an identifier by chance.
     for value in ["Saffron", "Juniper", "nutmeg", "export default", "271828", "415926"] {
         assert!(!text.contains(value), "`{value}` is in the trail: {text}");
     }
@@ -131,7 +132,7 @@ async fn an_action_that_the_end_of_the_host_cut_off_has_no_outcome() {
     let entered = async || entries(&host, "?slug=slow-tool").await.into_iter().next();
     let begun = eventually("the action is entered", Duration::from_secs(5), entered).await;
     assert_eq!(begun.get("outcome"), None, "{begun}");
-    // It is seen before it is on disk; with a later write that was acknowledged it is.
+    // The entry is visible before it is on disk. A later acknowledged write puts it there.
     host.mint(1.0).await;
     host.restart().await;
     assert!(creating.await.unwrap().is_err(), "the host was to be killed before it answered");

@@ -1,5 +1,6 @@
-//! Backups of hosts that run: of one moment, whatever is sold meanwhile; restored to a folder and to a database; refused where they are
-//! damaged or belong to another host; and harmed by no kill.
+//! Backups of running hosts. They have the state of one moment, whatever is sold meanwhile. They
+//! can be restored to a folder and to a database. They are refused if they are damaged or belong to
+//! another host. No kill harms them.
 
 mod changing;
 mod moving;
@@ -26,11 +27,11 @@ use tokio::task::spawn_blocking;
 use crate::harness::{Host, HostBuilder, Payer, Payment, eventually, js, micros, postgres::Postgres, signal, tollhouse};
 
 const PRICE: u64 = 1_000;
-/// What each payer has at first, in micro-dollars.
+/// Initial balance of each payer, in micro-dollars.
 const FUNDS: u64 = 10_000_000;
 const PAYERS: usize = 4;
 
-/// Remembers each run, and writes a file now and then.
+/// Remembers each run, and writes a file if its input names one.
 const TOOL: &str = "export default async (req, ctx) => {
     const { n, file, read, keep } = req.input;
     if (read) return { text: await ctx.files.readText(read) };
@@ -40,7 +41,7 @@ const TOOL: &str = "export default async (req, ctx) => {
     return { n, id: crypto.randomUUID(), large: n.endsWith('3') ? crypto.randomUUID().repeat(2_000) : '' };
 };";
 
-/// A payment that was answered.
+/// An answered payment.
 struct Paid {
     payer: usize,
     payment: Payment,
@@ -57,7 +58,7 @@ struct Scene {
     owner: String,
     payers: Vec<Payer>,
     challenge: Value,
-    /// How many payments were answered.
+    /// Number of answered payments.
     sold: AtomicUsize,
 }
 
@@ -79,13 +80,13 @@ impl Scene {
         Self { host, owner, payers, challenge, sold: AtomicUsize::new(0) }
     }
 
-    /// Waits until so many more payments were answered.
+    /// Waits for this many more answered payments.
     async fn sells_more(&self, payments: usize) {
         let enough = self.sold.load(Ordering::SeqCst) + payments;
         eventually("more is sold", Duration::from_secs(60), async || (self.sold.load(Ordering::SeqCst) >= enough).then_some(())).await;
     }
 
-    /// Every payer sends one payment after the other, as long as `meanwhile` takes; none may fail.
+    /// Lets every payer send one payment after the other while `meanwhile` runs. None may fail.
     async fn sells<T>(&self, meanwhile: impl Future<Output = T>) -> (T, Vec<Paid>) {
         let (ended, paid) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         let paying = join_all(self.payers.iter().enumerate().map(|(number, payer)| {
@@ -122,7 +123,7 @@ impl Scene {
     }
 }
 
-/// What a command printed: as it ended well, or not.
+/// Runs a command. Returns its output as `Ok` if it succeeded, and as `Err` otherwise.
 async fn run(args: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
     let mut command = tollhouse();
     command.args(args).envs(env.iter().copied()).current_dir(std::env::temp_dir());
@@ -139,7 +140,7 @@ async fn restore(from: &Path, data: &Path, env: &[(&str, &str)]) -> Result<Strin
     run(&["restore", from.to_str().unwrap(), "--data", data.to_str().unwrap()], env).await
 }
 
-/// A folder for a host that has the keys of another.
+/// Creates a folder for a host with the keys of another one.
 fn folder_with_keys(of: &Path) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -157,7 +158,8 @@ fn dumps(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Holds a host that was filled by a backup against what was sold: it is as at one moment between `begun` and `ended`.
+/// Compares a restored host with the sales: its state must be that at one moment between `begun`
+/// and `ended`.
 async fn is_of_one_moment(host: &Host, scene: &Scene, paid: &[Paid], begun: Instant, ended: Instant) -> usize {
     eventually("what was open is resolved", Duration::from_secs(60), async || {
         (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
@@ -165,7 +167,7 @@ async fn is_of_one_moment(host: &Host, scene: &Scene, paid: &[Paid], begun: Inst
     .await;
     let (mut settled, mut spent) = (0, [0; PAYERS]);
     for one in paid {
-        // What was cut off on its way is resolved beside.
+        // Interrupted payments are resolved in the background.
         let state = eventually("the payment has an end", Duration::from_secs(60), async || {
             let state = host.payment(&one.payment.id()).await;
             let open = state.as_ref().is_some_and(|state| matches!(state["state"].as_str(), Some("reserved" | "settling")));
@@ -203,7 +205,7 @@ async fn is_of_one_moment(host: &Host, scene: &Scene, paid: &[Paid], begun: Inst
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database() {
-    // Small, so that checkpoints and renewals fall into copies too.
+    // Small sizes, so that checkpoints and renewals also happen during copies.
     let how_small = || {
         let how = how().env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
         how.env("TOLLHOUSE_STORE_TREE_BYTES", 0)
@@ -223,7 +225,7 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
                 println!("{}", said.trim());
                 times.push((begun, Instant::now()));
             }
-            // Those under way may be in the last one; of more, some are not.
+            // Payments that are running may be in the last backup. Sell more, so that some are not.
             scene.sells_more(2 * PAYERS).await;
             times
         })
@@ -249,7 +251,7 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
         restore(dump, &folder.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
         let in_database = how().env("TOLLHOUSE_STORE", &url).start_in(folder).await;
         assert_eq!(is_of_one_moment(&in_database, &scene, &paid, begun, ended).await, settled);
-        // And from the database back to a folder, but never over rows.
+        // Back from the database to a folder, but never over existing rows.
         let (kept, again) = (tempfile::tempdir().unwrap(), folder_with_keys(&data));
         let from = in_database.folder().join("data");
         let args = ["backup", "--to", kept.path().to_str().unwrap(), "--data", from.to_str().unwrap()];
@@ -262,7 +264,7 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
     }
 }
 
-/// A host with so much in its store that a copy does not fit into the buffers of a socket.
+/// Starts a host with so much data that a copy does not fit into the buffers of a socket.
 async fn with_much() -> Scene {
     let scene = Scene::start(how()).await;
     for n in 0..60 {
@@ -280,7 +282,7 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
     let (data, to) = (scene.data(), tempfile::tempdir().unwrap());
     back_up(&data, to.path()).await.unwrap();
 
-    // Whoever takes the copy is gone in the middle of it: the host goes on.
+    // The client that takes the copy disappears in the middle of it. The host goes on.
     let socket = data.join("control");
     let begun = move || {
         let mut taker = UnixStream::connect(&socket).unwrap();
@@ -294,7 +296,7 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
     let payment = scene.payers[0].pay(&scene.challenge);
     scene.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
 
-    // The command is killed while it waits: what it has begun goes with the next.
+    // The command is killed while it waits. The next backup removes its partial file.
     scene.host.freeze();
     let mut command = tollhouse();
     command.args(["backup", "--to"]).arg(to.path()).arg("--data").arg(&data).stdout(Stdio::null()).stderr(Stdio::null());
@@ -311,7 +313,8 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
     back_up(&data, to.path()).await.unwrap();
     assert!(!unfinished());
 
-    // The host is killed in the middle: the copy has no end, the backup fails, and the host starts as ever.
+    // The host is killed in the middle. The copy is incomplete, the backup fails, and the host
+    // starts normally.
     let mut taker = begun();
     let backup = Arc::new(to.path().to_owned());
     scene.host.freeze();
@@ -330,7 +333,7 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
     let again = scene.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
     assert_eq!(again.json()["n"], "after");
 
-    // A stopped host is backed up as well, and each backup is whole.
+    // A stopped host can be backed up as well, and each backup is complete.
     scene.host.kill9();
     back_up(&data, to.path()).await.unwrap();
     let all = dumps(to.path());
@@ -349,18 +352,19 @@ async fn a_backup_is_restored_whole_to_an_empty_host_with_its_keys_or_not_at_all
     back_up(&data, to.path()).await.unwrap();
     let dump = dumps(to.path()).remove(0);
 
-    // Not beside what it is of: what goes there would go here.
+    // The backup must not be in the host's own data folder: a loss of that folder would destroy
+    // both.
     let own = back_up(&data, &data).await.unwrap_err();
     assert!(own.contains("own folder"), "{own}");
 
-    // Without the contents of its files it is not all.
+    // Without the contents of its files a backup is incomplete.
     let alone = tempfile::tempdir().unwrap();
     fs::copy(&dump, alone.path().join(dump.file_name().unwrap())).unwrap();
     let folder = folder_with_keys(&data);
     let part = restore(alone.path(), &folder.path().join("data"), &[]).await.unwrap_err();
     assert!(part.contains("missing"), "{part}");
 
-    // Not to the host itself, which has rows, and runs.
+    // A running host with rows cannot be restored to.
     let refused = restore(&dump, &data, &[]).await.unwrap_err();
     assert!(refused.contains("in use by another process"), "{refused}");
 

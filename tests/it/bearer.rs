@@ -1,4 +1,4 @@
-//! Developer credit as `Authorization: Bearer dc_…`, for clients that have no other field.
+//! Developer credit as `Authorization: Bearer dc_…`, for clients that cannot set another header.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ async fn two_credits_on_one_request_are_refused_at_every_door() {
     let over_mcp = with_bearer(&host, mcp_call(&host).header("x-developer-credit", &one), &other).await;
     assert_eq!(over_mcp.status, 400);
     assert_eq!((host.credit_balance(&one).await, host.credit_balance(&other).await), (1_000_000, 1_000_000));
-    // The same one twice is one.
+    // The same credit in both headers counts once.
     with_bearer(&host, call(&host).header("x-developer-credit", &one), &one).await.is(200);
     assert_eq!(host.credit_balance(&one).await, 990_000);
 }
@@ -91,7 +91,8 @@ async fn a_foreign_bearer_token_means_nothing_where_no_credential_is_wanted() {
 
 #[tokio::test]
 async fn wrong_bearer_tokens_are_counted_as_wrong_credentials() {
-    // Where a credential is wanted each is one; where a credit pays, one that looks like a credit.
+    // Where a credential is required, every bearer token counts as one. Where credit can pay, only
+    // a token with the form of a credit does.
     type Door = fn(&Host) -> RequestBuilder;
     let doors: [(&str, u16, Door); 3] = [
         ("sk-anything", 401, |host| host.request(Method::GET, "/ai/credits")),

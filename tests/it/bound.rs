@@ -1,5 +1,5 @@
-//! A payment is bound to its request: endpoint, method, query and body. What differs in any of them is another request, and
-//! the payment of the one buys nothing of the other.
+//! A payment is bound to its request: endpoint, method, query and body. If one of them differs it
+//! is another request, and the payment does not buy it.
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -11,7 +11,7 @@ const PRICE: f64 = 0.01;
 const FUNDS: u64 = 1_000_000;
 const MICROS: u64 = 10_000;
 
-/// Answers all that it can tell one request from another by.
+/// Returns everything by which it can distinguish requests.
 const MIRROR: &str = "export default async (req) => ({ query: req.query, input: req.input, url: req.url.split('?')[1] ?? null });";
 
 async fn mirror() -> (Host, Payer) {
@@ -29,7 +29,8 @@ async fn ask(host: &Host, method: &Method, path: &str, body: Option<&str>, payme
     host.send(request).await
 }
 
-/// The payment of the first request buys none of the others, on either wire, whether it has run or is running.
+/// Checks that the payment of the first request buys none of the others, on either wire, whether
+/// the first one has finished or is running.
 async fn buys_no_other(first: (Method, &str, Option<&str>), others: &[(Method, &str, Option<&str>)]) {
     let (host, payer) = mirror().await;
     let payments = [payer.pay(&host.challenge("mirror").await), payer.pay_v1(&host.challenge_v1("mirror").await)];
@@ -72,7 +73,7 @@ async fn the_order_of_a_repeated_name_is_part_of_what_is_paid_for() {
     buys_no_other(posted("/tools/mirror?a=1&a=2"), &others.map(posted)).await;
 }
 
-/// What a handler reads in `req.url` is told apart as it stands there.
+/// Queries are compared as they are written, because a handler reads them that way in `req.url`.
 #[tokio::test]
 async fn an_encoded_separator_is_another_request() {
     let asked = |path| (Method::GET, path, None);
@@ -88,8 +89,8 @@ async fn a_body_is_bound_as_the_json_that_it_is() {
         [r#"{"a":2,"b":[1,2]}"#, r#"{"a":1}"#, r#"{"a":"1","b":[1,2]}"#, r#"{"a":1,"b":[2,1]}"#, r#"{"a":1,"b":[1,2],"c":null}"#, ""];
     buys_no_other(posted(r#"{"a":1,"b":[1,2]}"#), &others.map(posted)).await;
 
-    // Spacing, the order of members and the way a number is written make no other request; of a name that is repeated the
-    // last counts, as to the handler.
+    // Whitespace, the order of fields and the notation of numbers make no difference. If a name is
+    // repeated the last value counts, as it does for the handler.
     let (host, payer) = mirror().await;
     let payment = payer.pay(&host.challenge("mirror").await);
     let post = async |body| ask(&host, &Method::POST, "/tools/mirror", Some(body), &payment).await;
@@ -100,7 +101,7 @@ async fn a_body_is_bound_as_the_json_that_it_is() {
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
 }
 
-/// One double to JavaScript, and two texts, which a handler can read.
+/// Both numbers are the same double in JavaScript, but different texts, which a handler can read.
 #[tokio::test]
 async fn numbers_that_a_double_cannot_tell_apart_are_two_requests() {
     let posted = |body| (Method::POST, "/tools/mirror", Some(body));
@@ -121,7 +122,8 @@ async fn one_payment_over_mcp_and_over_http_is_one_call_or_none() {
         host.send(request.json(&json!({ "slug": "mirror", "input": input })))
     };
     assert_eq!(invoke("/ai/invoke").await.is(200).receipt_id(), receipt);
-    // Neither way has the query, which a handler sees.
+    // In MCP and in `/ai/invoke` the call has no query, but a handler of a plain call sees its
+    // query.
     invoke("/ai/invoke?city=Rome").await.fails(409, "payment_reused", "caller");
     let path = "/tools/mirror?city=Rome";
     ask(&host, &Method::POST, path, Some(r#"{"city":"Paris"}"#), &payment).await.fails(409, "payment_reused", "caller");
@@ -143,7 +145,7 @@ async fn a_payment_that_names_another_tool_buys_nothing_of_this_one() {
     assert_eq!(refused.json()["error"], "invalid_payment_requirements");
     assert_eq!(host.payment(&payment.id()).await, None);
     host.call_paid("other", &json!({}), &payment).await.is(200);
-    // Spent there, it is refused here, whichever tool it names.
+    // The payment has been spent on the other tool. It is refused here, whichever tool it names.
     for resource in [&own["resource"], &foreign["resource"]] {
         let named = payment.altered("/resource", resource.clone());
         host.call_paid("mirror", &json!({}), &named).await.fails(409, "payment_reused", "caller");

@@ -1,4 +1,4 @@
-//! What pages of other origins may do, as far as browsers ask the host.
+//! Permissions of pages from other origins, as browsers ask for them.
 
 use reqwest::{Method, header::HeaderMap};
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::harness::{Host, js};
 
 const ECHO: &str = "export default (req) => req.input;";
 
-/// What clients in browsers send beyond what every page may.
+/// Headers that clients in browsers send beyond those that every page may send.
 const SENT: [&str; 15] = [
     "accept",
     "authorization",
@@ -41,7 +41,7 @@ async fn every_header_of_the_fields_clients_passes_a_preflight() {
         assert_eq!(answer.header("access-control-allow-credentials"), None, "a browser's own credentials are nobody's business");
         assert!(answer.has("access-control-allow-methods").split(',').any(|one| one == method));
         let allowed = answer.has("access-control-allow-headers").to_ascii_lowercase();
-        // A wildcard would not take `authorization`.
+        // A wildcard would not include `authorization`.
         let missing: Vec<_> = SENT.iter().filter(|name| !allowed.split(',').any(|one| one.trim() == **name)).collect();
         assert!(missing.is_empty(), "{path}: {missing:?} are not in {allowed}");
     }

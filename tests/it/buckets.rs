@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::harness::{Host, js, postgres::Postgres, s3::S3};
 
-/// Does with a file what its input says.
+/// Does what its input says with a file.
 const FILES: &str = "export default async ({ input: { does, text } }, ctx) => {
     if (does === 'write') await ctx.files.write('notes/a.txt', text);
     if (does === 'delete') await ctx.files.delete('notes/a.txt');
@@ -30,7 +30,7 @@ async fn files_are_in_the_bucket_and_only_there() {
     host.restart().await;
     assert_eq!(does(&host, "read", "").await.is(200).json()["text"], "two");
 
-    // What the bucket has is not what was put there.
+    // The object in the bucket differs from the one that was written.
     std::fs::write(&objects[0], "owt").unwrap();
     assert_ne!(does(&host, "read", "").await.status, 200);
     std::fs::write(&objects[0], "two").unwrap();
@@ -48,7 +48,8 @@ async fn a_long_source_is_read_from_the_bucket_by_every_host() {
     let host = how.start().await;
     let other = host.beside().await;
     let lines: String = (0..2_000).map(|line| format!("// line {line}\n")).collect();
-    // In rows, until it is sure that nobody serves the store who does not read the other form.
+    // Sources stay in rows until the host is sure that no older host, which cannot read the other
+    // form, serves the store.
     let mut published = 0;
     while s3.objects().is_empty() {
         assert!(published < 300, "none is in the bucket");
@@ -73,7 +74,7 @@ async fn a_bucket_that_cannot_be_read_is_told_at_the_start() {
     assert!(said.contains("`TOLLHOUSE_OBJECTS`: `tolls` is not the address of a bucket"), "{said}");
 }
 
-/// Answers everything as S3 does where it has no such bucket.
+/// Starts a server that answers every request as S3 does for a missing bucket.
 async fn without_buckets() -> String {
     let said = "<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
     let app = axum::Router::new().fallback(move || async move { (axum::http::StatusCode::NOT_FOUND, said) });

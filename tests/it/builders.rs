@@ -1,4 +1,4 @@
-//! Becoming a builder, and the key that says so.
+//! Registration as a builder, and the builder's key.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn key_in(answer: &Answer) -> Option<String> {
     answer.json()["builderKey"].as_str().map(str::to_owned)
 }
 
-/// Everything below `folder`, but for the file that holds the admin token.
+/// Returns the bytes of all files below `folder`, except the file with the admin token.
 fn bytes_below(folder: &std::path::Path) -> Vec<u8> {
     let mut all = vec![];
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -60,7 +60,8 @@ async fn one_payment_makes_one_builder_with_one_key() {
         assert!(answers.iter().any(|answer| key_in(answer).is_some()), "none of them has a key: {answers:?}");
         answers.push(pay(&host, payment, &body).await);
         let keys: Vec<_> = answers.iter().filter_map(key_in).collect();
-        // On the wire of v1 nothing comes with a payment that the chain does not show: who registered has the key, and nobody else.
+        // On the v1 wire a payment has no secret part that the chain does not show. Only the caller
+        // that registered gets the key.
         assert_eq!(keys.len(), if count == 0 { answers.len() } else { 1 });
         let key = &keys[0];
         assert!(keys.iter().all(|other| other == key), "one registration has one key: {keys:?}");
@@ -100,7 +101,7 @@ async fn credit_registers_and_an_idempotency_key_makes_it_once() {
     assert_eq!((host.credit_balance(&credit).await, builders(&host).await), (1_500_000, 1));
 }
 
-/// The answer that had the key was lost: on the way, or because the host ended before it was given.
+/// The answer with the key was lost: on the way, or because the host ended before it was sent.
 #[tokio::test]
 async fn a_paid_registration_whose_answer_is_lost_is_completed_by_its_payment() {
     let mut host = Host::start().await;
@@ -114,13 +115,14 @@ async fn a_paid_registration_whose_answer_is_lost_is_completed_by_its_payment() 
     let trail = host.manage(Method::GET, "/ai/admin/audit", &Value::Null).await.is(200).json();
     let entries = trail["entries"].as_array().unwrap().iter().filter(|entry| entry["path"] == REGISTER).count();
     assert_eq!(entries, 2, "who registered, and that they were given a key again: {trail}");
-    // Another application is another request, and another signature nobody's.
+    // Another application is another request. A forged signature is refused.
     pay(&host, &payment, &json!({ "name": "Toolsmith" })).await.fails(409, "payment_reused", "caller");
     let forged = payment.altered("/payload/signature", json!(format!("0x{}1b", "11".repeat(64))));
     assert_eq!(pay(&host, &forged, &applicant()).await.is(402).json()["error"], "invalid_exact_evm_nonce_already_used");
     assert_eq!(key_in(&lost).as_ref(), Some(&key), "the key is the same each time");
     me(&host, &key).await.is(200);
-    // From its first use on, the key is the builder's alone: also after a restart, and where they have a new one.
+    // After the first use of the key no answer repeats it, not even after a restart or after the
+    // builder has a new key.
     host.restart().await;
     assert_eq!(key_in(&pay(&host, &payment, &applicant()).await.is(200)), None);
     let rotated = host.as_builder(&key, Method::POST, "/ai/builders/keys", &Value::Null).await.is(200).json();
@@ -129,7 +131,7 @@ async fn a_paid_registration_whose_answer_is_lost_is_completed_by_its_payment() 
     assert_eq!((builders(&host).await, host.balance(&payer.address).await), (1, 9_000_000));
 }
 
-/// What is signed can be read on the chain by everyone once it has settled, and a name is guessed.
+/// After the settlement everyone can read the signed data on the chain, and names can be guessed.
 #[tokio::test]
 async fn payment_that_is_read_from_the_chain_gives_no_key_of_its_registration() {
     let host = Host::start().await;
@@ -137,7 +139,7 @@ async fn payment_that_is_read_from_the_chain_gives_no_key_of_its_registration() 
     let challenge = host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required");
     let payment = payer.pay(&challenge);
     let key = key_in(&pay(&host, &payment, &applicant()).await.is(200)).unwrap();
-    // The thief has a challenge of its own.
+    // The thief has their own challenge.
     let token = host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required")["extensions"]["replay-token"].clone();
     for extensions in [Value::Null, json!({}), json!({ "replay-token": token })] {
         let rebuilt = payment.altered("/extensions", extensions);
@@ -148,7 +150,7 @@ async fn payment_that_is_read_from_the_chain_gives_no_key_of_its_registration() 
     let mut rebuilt = payment.clone();
     (rebuilt.header, rebuilt.payload) = ("X-PAYMENT", v1);
     assert_eq!(pay(&host, &rebuilt, &applicant()).await.is(402).json()["error"], "invalid_exact_evm_nonce_already_used");
-    // Of one that came with nothing else, the answer is given again, and no key.
+    // For a payment without extensions the answer is repeated, but without the key.
     let bare = payer.pay(&json!({ "accepts": challenge["accepts"], "resource": challenge["resource"] }));
     let registered = pay(&host, &bare, &applicant()).await.is(200);
     let other = key_in(&registered).unwrap();
@@ -166,7 +168,7 @@ async fn a_registration_whose_caller_hung_up_has_its_key_for_the_next_who_shows_
     let payment = Payer::new().pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
     let hasty = host.request(Method::POST, REGISTER).header(payment.header, payment.encoded()).json(&applicant());
     _ = Host::try_send(hasty.timeout(Duration::from_millis(1))).await;
-    // While the first connection is not known to be gone, its request may have the key.
+    // Until the host knows that the first connection is gone, the key may belong to that request.
     let shown_again = async || key_in(&pay(&host, &payment, &applicant()).await.is(200));
     let key = eventually("the key is given", Duration::from_secs(20), shown_again).await;
     me(&host, &key).await.is(200);

@@ -1,4 +1,4 @@
-//! Gas that settlements burn without paying: wallets that are contracts, on a chain.
+//! Gas that settlements burn without being paid: wallets that are contracts, on a chain.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn evm(chain: &Chain) -> HostBuilder {
     how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
 }
 
-/// Such a wallet ran 539 calls in a minute for nothing, and burned 0.4 ETH.
+/// Regression: such a wallet made 539 unpaid calls in a minute, and burned 0.4 ETH.
 #[tokio::test]
 async fn wallet_that_goes_by_the_price_of_gas_is_refused_before_the_work() {
     let chain = Chain::start().await;
@@ -54,7 +54,7 @@ async fn payer_whose_settlements_are_reverted_waits_and_burned_gas_has_a_bound()
     let challenge = host.challenge("counter").await;
     chain.rpc("evm_setAutomine", json!([false])).await;
     for _ in 0..2 {
-        // It signs before the work, and not when it matters.
+        // It accepts the signature before the work, and refuses it at the settlement.
         chain.etch(WALLET, "GenerousWallet").await;
         let request = host.paid_request("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge));
         let call = tokio::spawn(async { Host::try_send(request).await.unwrap() });
@@ -70,7 +70,7 @@ async fn payer_whose_settlements_are_reverted_waits_and_burned_gas_has_a_bound()
     let gas = &health["gas"];
     assert_eq!((&health["runsLastMinute"], &gas["revertedLastHour"]), (&json!(2), &json!(2)), "{health}");
     assert!(gas["burnedLastHour"].as_u64().unwrap() > 100_000 && gas["burnedWei"] != "0", "{gas}");
-    // Of this wallet, for an hour.
+    // This wallet is blocked for an hour.
     chain.etch(WALLET, "GenerousWallet").await;
     let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge)).await;
     assert!(refused.has("ratelimit").contains("reverted-settlements"), "{refused:?}");
@@ -78,7 +78,7 @@ async fn payer_whose_settlements_are_reverted_waits_and_burned_gas_has_a_bound()
     chain.rpc("evm_setAutomine", json!([true])).await;
     assert_eq!(host.call_paid("counter", &json!({}), &payer.pay(&challenge)).await.is(200).json()["run"], 3);
 
-    // Where contracts may burn nothing at all, they are refused at once, and payers with a key are not.
+    // With a budget of almost no gas, contracts are refused at once. Payers with a key are not.
     let host = evm(&chain).flag("--burned-gas", 1).start().await;
     host.publish(&js("counter", 0.01, COUNTER)).await;
     let challenge = host.challenge("counter").await;

@@ -1,4 +1,4 @@
-//! What an endpoint's owner reads of its calls: one by one, live, and added up.
+//! The records of calls that an endpoint's owner reads: one by one, live, and as totals.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
     let by_credit = host.call_credit("earns", &json!({ "n": 2 }), &credit).await.is(200).receipt_id();
     host.call_paid("earns", &json!({ "fail": "throws" }), &payer.pay(&challenge)).await.fails(502, "handler_failed", "tool");
     host.call_credit("earns", &json!({ "fail": "status" }), &credit).await;
-    // Nothing that was not to run is a call.
+    // A request that does not run the handler is not a call.
     host.call("earns", &json!({})).await.is(402);
 
     let all = settled(&host, &key, "earns", 4).await;
@@ -76,7 +76,7 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
     assert_eq!(calls(&host, &key, "earns", "&outcome=error_status").await, all[..1]);
     assert_eq!(calls(&host, &key, "earns", "&outcome=succeeded&since=1h").await, all[2..]);
     assert_eq!(calls(&host, &key, "earns", "&since=0s").await, Vec::<Value>::new());
-    // From one call up to another, as they were told.
+    // The times of two calls, as the host reports them, as the bounds of a list.
     let at = |call: &Value| call["at"].as_str().unwrap().to_owned();
     let between: Vec<_> = all.iter().filter(|call| at(call) >= at(&all[2]) && at(call) < at(&all[0])).cloned().collect();
     assert_eq!(calls(&host, &key, "earns", &format!("&since={}&until={}", at(&all[2]), at(&all[0]))).await, between);
@@ -155,7 +155,7 @@ async fn what_cannot_be_had_of_calls_says_what_can() {
     }
 }
 
-/// The clock goes on between two readings of it.
+/// Regression: the clock moves on between two readings.
 #[tokio::test]
 async fn metrics_can_always_be_asked_for_from_as_far_back_as_they_are_kept() {
     let host = Host::start().await;
@@ -189,7 +189,7 @@ async fn calls_are_followed_from_before_into_the_present() {
     host.call("watched", &json!({ "fail": "throws" })).await;
     let live = stream.next().await.unwrap();
     assert_eq!(live.data["code"], "handler_failed");
-    // Whoever comes back gets what came since, and no more.
+    // A client that reconnects gets the calls since its last one, and no others.
     let mut again = Stream::open(follow("").header("last-event-id", last.unwrap())).await;
     assert_eq!(again.next().await.unwrap().data, live.data);
     let mut failed = Stream::open(follow("?outcome=failed&since=1h")).await;
@@ -211,7 +211,7 @@ async fn calls_and_metrics_outlive_a_restart() {
         })
         .await;
         of_admin(&host, "metrics").await;
-        // What is durable takes all that was stored before with it.
+        // A durable write puts all earlier buffered ones on disk too.
         host.mint(1.0).await;
         host.restart().await;
     }
@@ -237,7 +237,7 @@ async fn free_receipts_go_when_there_are_too_many_and_paid_ones_stay() {
     let stored = eventually("the first receipt is gone", PATIENCE, || async {
         let stored = host.get("/health").await.is(200).json()["stored"].clone();
         let kept = (20..40).contains(&stored["freeReceipts"]["count"].as_u64().unwrap());
-        // As few are there before all were written, too.
+        // The count is also that low before all receipts are written.
         let gone = host.get(&format!("/ai/receipts/{}", free[0])).await.status == 404;
         (kept && gone).then_some(stored)
     })

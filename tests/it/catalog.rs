@@ -1,4 +1,4 @@
-//! The catalogue: what is listed, published, changed and deleted.
+//! The catalog: lists, publication, changes and deletion.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use crate::harness::{Answer, Host, js};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
-/// The names of all that a handler may be granted, in their order.
+/// Returns the names of all capabilities, sorted.
 fn every_capability() -> BTreeSet<&'static str> {
     Capabilities::ALL.names().collect()
 }
 
-/// Whether a value is what it should be.
+/// Returns whether a value has the right form.
 type Fits = fn(&Value) -> bool;
 
-/// Members of a hosted endpoint record in the older form (interface 2.1), and what each is.
+/// Members of a hosted endpoint's record in the older form (interface 2.1), with their types.
 const RECORD: &[(&str, Fits)] = &[
     ("slug", Value::is_string),
     ("id", Value::is_string),
@@ -176,7 +176,7 @@ async fn changes_go_by_the_revision_that_was_seen() {
     assert_eq!(send(Method::DELETE, &etag, json!({})).await.is(200).json()["deleted"], true);
 }
 
-/// Whose answer was lost was told that there had never been such a tool.
+/// Regression: a client that lost the answer, and asked again, got "unknown endpoint".
 #[tokio::test]
 async fn a_deletion_that_is_asked_for_again_answers_as_it_did_at_first() {
     let host = Host::start().await;
@@ -354,7 +354,7 @@ async fn two_tools_see_nothing_of_each_other() {
     assert_eq!(host.call("one", &json!({ "set": 1 })).await.is(200).json(), json!({ "mine": 1, "seen": 1 }));
     assert_eq!(host.call("two", &json!({})).await.is(200).json(), json!({ "mine": null, "seen": 1 }));
     assert_eq!(host.call("one", &json!({})).await.is(200).json()["mine"], 1);
-    // What a tool kept goes with it, even for one of the same name.
+    // The data of a tool are deleted with it. A new tool of the same name does not get them.
     host.manage(Method::DELETE, "/ai/endpoints/one", &json!({})).await.is(200);
     host.publish(&js("one", 0.0, source)).await;
     assert_eq!(host.call("one", &json!({})).await.is(200).json()["mine"], Value::Null);

@@ -1,4 +1,5 @@
-//! Real money as far as one machine goes: stock payers, the stock facilitator, and a chain with the dollar token.
+//! Real payments, as far as one machine permits: standard payers, the standard facilitator, and a
+//! chain with the USDC token.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,11 +16,11 @@ use crate::{
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
-/// What payers have at first, and what a call costs, in micro-dollars.
+/// The initial funds of payers and the price of a call, in micro-dollars.
 const FUNDS: u64 = 1_000_000;
 const PRICE: u64 = 10_000;
 
-/// The stock payers: their program, and the network as they name it.
+/// Returns the standard payers: the program and its name for the network.
 fn payers() -> [(PathBuf, &'static str, &'static str); 4] {
     let python = clients().join("venv/bin/python");
     [
@@ -30,7 +31,7 @@ fn payers() -> [(PathBuf, &'static str, &'static str); 4] {
     ]
 }
 
-/// Every stock payer pays for one call; what each pays is what the host's owner gets.
+/// Lets every standard payer pay for a call, and checks that the host's owner gets the money.
 async fn every_payer_pays(chain: &Chain, how: HostBuilder) {
     let host = how.start().await;
     host.publish(&js("shout", 0.01, ECHO)).await;
@@ -51,7 +52,7 @@ async fn every_payer_pays(chain: &Chain, how: HostBuilder) {
     }
 }
 
-/// Eight different payments of one payer's that arrive together are eight answers.
+/// Sends eight different payments of one payer at once, and checks that all are served.
 async fn eight_at_once_are_served(chain: &Chain, how: HostBuilder) -> Vec<String> {
     let host = how.start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
@@ -88,7 +89,8 @@ async fn every_stock_payer_pays_on_a_chain_through_the_stock_facilitator() {
     every_payer_pays(&chain, stock(&facilitator.url, &chain)).await;
 }
 
-/// The facilitator has one signer, and gave several payments the same nonce of it: three of eight were served.
+/// Regression: the facilitator has one signer and used the same nonce for several payments. Three
+/// of eight were served.
 #[tokio::test]
 async fn eight_different_payments_at_once_are_served_through_the_stock_facilitator() {
     let chain = Chain::ticking().await;
@@ -96,7 +98,7 @@ async fn eight_different_payments_at_once_are_served_through_the_stock_facilitat
     eight_at_once_are_served(&chain, stock(&facilitator.url, &chain)).await;
 }
 
-/// Without a facilitator: the host sends the transactions.
+/// Without a facilitator the host sends the transactions itself.
 fn evm(chain: &Chain) -> HostBuilder {
     let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
     how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
@@ -125,7 +127,7 @@ async fn a_newcomer_sees_a_settlement_on_the_chain_of_the_documents() {
     assert_eq!((&done["status"], &done["settlement"]["success"]), (&json!(200), &json!(true)), "{done}");
 }
 
-/// They were sent one after the other, each when the one before was in a block.
+/// Regression: each transaction was sent only when the one before was in a block.
 #[tokio::test]
 async fn settlements_share_a_block() {
     let chain = Chain::with(&["--block-time", "2"]).await;
@@ -137,7 +139,8 @@ async fn settlements_share_a_block() {
     assert!(blocks.len() < 8, "each has a block of its own: {blocks:?}");
 }
 
-/// What was sent before the host ended is found after: by the transaction that its intent names, or by the token's event.
+/// A transaction that was sent before the host ended is found afterwards, by the transaction hash
+/// in its intent or by the token's event.
 #[tokio::test]
 async fn a_settlement_that_was_cut_off_while_no_block_came_is_found() {
     let chain = Chain::start().await;
@@ -211,7 +214,7 @@ async fn an_operator_is_told_when_the_gas_runs_out_and_nobody_pays_for_nothing()
     assert_eq!(told["settlementsLeft"], 0);
     assert_eq!(chain.balance(&payer.address).await, FUNDS);
     assert!(!host.log().contains(&GAS_KEY[2..]), "the key is in the log");
-    // It is unspent, and there is gas again.
+    // The payment is unspent, and there is gas again.
     chain.rpc("anvil_setBalance", json!([GAS_ADDRESS, "0x56bc75e2d63100000"])).await;
     eventually("it is served", Duration::from_secs(150), async || {
         let answer = host.call_paid("echo", &json!({}), &payment).await;
@@ -221,7 +224,8 @@ async fn an_operator_is_told_when_the_gas_runs_out_and_nobody_pays_for_nothing()
     assert_eq!(chain.balance(&payer.address).await, FUNDS - PRICE);
 }
 
-/// The facilitator moved the money and was not heard: the chain is asked, and the payer served.
+/// The facilitator settled, but its answer was lost. The host reads the result from the chain, and
+/// serves the payer.
 #[tokio::test]
 async fn a_settlement_that_nobody_heard_of_is_found_on_the_chain() {
     let chain = Chain::start().await;
@@ -248,7 +252,7 @@ async fn a_settlement_that_nobody_heard_of_is_found_on_the_chain() {
         .await
         .unwrap();
     assert_eq!(settled["success"], true, "{settled}");
-    // What is to stay has a block upon it.
+    // A transaction is final only when there are blocks after its own.
     chain.rpc("anvil_mine", json!(["0x3"])).await;
     let state = eventually("it is found", Duration::from_secs(60), async || {
         host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
@@ -259,7 +263,8 @@ async fn a_settlement_that_nobody_heard_of_is_found_on_the_chain() {
     assert_eq!(chain.balance(PAY_TO).await, PRICE);
 }
 
-/// One host, two chains, and who settles on each: stock clients pay on the one that they choose.
+/// One host with two chains and a different settlement on each. Standard clients pay on the chain
+/// that they choose.
 #[tokio::test]
 async fn stock_payers_pay_on_each_of_a_hosts_networks() {
     let (sepolia, base) = (Chain::start().await, Chain::of(BASE, &[]).await);
@@ -297,7 +302,8 @@ async fn stock_payers_pay_on_each_of_a_hosts_networks() {
         };
         assert_eq!((&receipt["network"], &receipt["amount"]), (&json!(caip2), &json!("10000")));
     }
-    // Of v2's clients each pays with what is asked for first, if it is not told otherwise.
+    // The clients of v2 pay with the first entry that they are offered, unless configured
+    // otherwise.
     let payer = Payer::new();
     base.mint(&payer.address, FUNDS).await;
     let done = pays_with("node".as_ref(), "pay.mjs", &host, Some(&payer)).await;
@@ -311,7 +317,7 @@ async fn stock_payers_pay_on_each_of_a_hosts_networks() {
     assert_eq!((&told[0]["network"], &told[1]["network"], &told[2]), (&json!("eip155:8453"), &json!("eip155:84532"), &Value::Null));
 }
 
-/// The clients of v1 do not know it, and read on.
+/// The clients of v1 do not know this chain, and use the next entry.
 #[tokio::test]
 async fn arbitrum_is_paid_on_and_clients_of_v1_pay_elsewhere() {
     let (sepolia, arbitrum) = (Chain::start().await, Chain::of(ARBITRUM, &[]).await);
@@ -329,7 +335,7 @@ async fn arbitrum_is_paid_on_and_clients_of_v1_pay_elsewhere() {
         assert_eq!((&done["status"], &done["settlement"]["network"]), (&json!(200), &json!(network)), "{done}");
         assert_eq!((chain.balance(&payer.address).await, chain.balance(PAY_TO).await), (FUNDS - PRICE, PRICE));
     }
-    // A builder takes a part of it.
+    // A builder accepts only some of the networks.
     tool["slug"] = json!("sepolia-only");
     tool["accepts"] = json!(["base-sepolia"]);
     host.publish(&tool).await;

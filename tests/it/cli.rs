@@ -1,4 +1,5 @@
-//! The command line against a live host: the real binary, with a home folder of its own, as people and programs run it.
+//! The command line with a real host. The real binary runs with a temporary home folder, as people
+//! and programs use it.
 
 mod bars;
 mod call;

@@ -1,4 +1,5 @@
-//! Stock x402 clients, unmodified, pay a JavaScript tool; the receipts they get can be checked by anyone.
+//! Standard x402 clients, unmodified, pay for a JavaScript tool. Anyone can verify the receipts
+//! that they get.
 
 use std::{path::Path, process::Output};
 
@@ -9,25 +10,25 @@ use crate::harness::{Host, Payer, chain::clients, js, tollhouse};
 
 const SHOUT: &str = "export default async (req) => ({ shout: req.input.text.toUpperCase() });";
 
-/// A stock client pays for one call, as a child process, with this payer's key; without one it has the faucet give it money. Answers what
-/// it printed.
+/// Runs a standard client as a child process, which pays for a call with this payer's key. Without
+/// a payer, the client gets money from the faucet. Returns its output.
 pub async fn pays_with(program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
     pays_told(&[], program, script, host, payer).await
 }
 
-/// The same on a network of its choice, as the client names it.
+/// Does the same on a given network, by the client's name for it.
 pub async fn pays_on(network: Option<&str>, program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
     let told: Vec<_> = network.map(|network| ("PAY_ON", network)).into_iter().collect();
     pays_told(&told, program, script, host, payer).await
 }
 
-/// The same, told more in its environment.
+/// Does the same with additional environment variables.
 pub async fn pays_told(more: &[(&str, &str)], program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
     let asked = (format!("{}/tools/shout", host.url), json!({ "text": "hello" }));
     pays_for(asked, more, program, script, payer).await.unwrap_or_else(|why| panic!("{why}\n{}", host.log()))
 }
 
-/// The same for a call of this URL with this input. Fails with what it complained of.
+/// Does the same for this URL and input. Returns the client's error if it fails.
 pub async fn pays_for(
     (url, input): (String, Value),
     more: &[(&str, &str)],
@@ -63,7 +64,7 @@ async fn host() -> Host {
     host
 }
 
-/// What has to hold whoever paid.
+/// Checks the result, whichever client paid.
 async fn paid_for(host: &Host, done: &Value, network: &str, version: u8) {
     assert_eq!((&done["status"], &done["body"]), (&json!(200), &json!({ "shout": "HELLO" })), "{done}");
     let settlement = &done["settlement"];
@@ -78,7 +79,8 @@ async fn paid_for(host: &Host, done: &Value, network: &str, version: u8) {
     verifies(host, &receipt).await;
 }
 
-/// `tollhouse verify-receipt` takes the receipt from its URL and from a file, and none that was altered.
+/// Checks that `tollhouse verify-receipt` accepts the receipt from its URL and from a file, and
+/// refuses altered ones.
 async fn verifies(host: &Host, receipt: &Value) {
     let id = receipt["receiptId"].as_str().unwrap();
     let url = format!("{}/ai/receipts/{id}", host.url);
@@ -98,7 +100,7 @@ async fn verifies(host: &Host, receipt: &Value) {
         let said = host.verify_receipt(&altered).unwrap_err();
         assert!(said.starts_with("error: "), "{said}");
     }
-    // Another host's keys say nothing of it.
+    // The keys of another host do not verify it.
     Host::start().await.verify_receipt(receipt).unwrap_err();
 }
 

@@ -1,5 +1,6 @@
-//! Hosts that share a database are one host: what one has answered holds at all of them, one payment buys one run of all of them, and any
-//! of them, or the database, may be killed or stand still.
+//! Hosts that share a database act as one host. An answered change is effective on all of them. A
+//! payment buys one run on all of them together. Any of them, or the database, may be killed or
+//! frozen.
 
 mod changes;
 mod deletions;
@@ -25,16 +26,18 @@ use crate::harness::{
     rounds_asked, tollhouse,
 };
 
-/// What a tool costs here, in micro-dollars.
+/// Price of a call, in micro-dollars.
 const PRICE: u64 = 1_000;
 
-/// How long it may take until others take up what a host has left: its lease, and their next look, on a machine that has other things to do.
+/// Maximum time until others take over the work of a host: its lease and their next check, on a
+/// busy machine.
 const TAKEN_UP_WITHIN: Duration = Duration::from_secs(60);
 
-/// Asks for the long form, and for how many kills: `cargo xtask cluster` does, on a machine that does nothing else.
+/// The variable that selects the long form and the number of kills. `cargo xtask cluster` sets it,
+/// on an otherwise idle machine.
 const ASKED: &str = "TOLLHOUSE_CLUSTER_ROUNDS";
 
-/// Counts its runs, the first of which takes its time.
+/// Counts its runs. The first one is slow.
 const FIRST_WAITS: &str = "export default async (req, ctx) => {
     const runs = 1 + (await ctx.kv.get('runs') ?? 0);
     await ctx.kv.set('runs', runs);
@@ -42,7 +45,8 @@ const FIRST_WAITS: &str = "export default async (req, ctx) => {
     return { runs };
 };";
 
-/// The tool `pay`: it never answers the same twice, and some answers are larger than rows; it writes a file, and reads one.
+/// The tool `pay`. Every answer differs, and some are larger than a row can be. It writes a file,
+/// and reads one.
 const PAY: &str = "export default async ({ input: { n, file, large, read } }, ctx) => {
     if (read) return { text: await ctx.files.readText(read) };
     const id = crypto.randomUUID();
@@ -50,7 +54,8 @@ const PAY: &str = "export default async ({ input: { n, file, large, read } }, ct
     return { n, id, text: file ? await ctx.files.readText(file) : large ? id.repeat(2_000) : '' };
 };";
 
-/// How many files of the tool `pay` each payer has written, one after the other and over again: all of them are as many as a tool may have.
+/// Number of files that each payer writes with the tool `pay`, again and again. Together the payers
+/// write as many as a tool may have.
 const FILES: usize = 16;
 
 /// Hosts of one database, which outlives them.
@@ -59,18 +64,18 @@ struct Cluster {
     server: Postgres,
 }
 
-/// A payment for the tool `pay` that was answered.
+/// An answered payment for the tool `pay`.
 struct Paid {
     payment: Payment,
     input: Value,
     answer: Answer,
 }
 
-/// Who pays through a balancer.
+/// Payers that go through a load balancer.
 struct Callers {
     owner: String,
     payers: Vec<Payer>,
-    /// What each had at first, in micro-dollars.
+    /// Initial balance of each, in micro-dollars.
     funds: u64,
     challenge: Value,
     balancer: Balancer,
@@ -86,7 +91,7 @@ impl Cluster {
         Self::on(&server.url(), how, count, server).await
     }
 
-    /// Hosts that are told this address of their database.
+    /// Starts hosts that reach their database at this address.
     async fn on(url: &str, how: HostBuilder, count: usize, server: Postgres) -> Self {
         let how = how.env("TOLLHOUSE_STORE", url).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
         let mut hosts = vec![how.start().await];
@@ -96,7 +101,7 @@ impl Cluster {
         Self { hosts, server }
     }
 
-    /// Has a new builder publish the tool [`pay`](PAY); answers the builder's key.
+    /// Lets a new builder publish the tool [`pay`](PAY). Returns the builder's key.
     async fn sells(&self) -> String {
         let (_, owner) = self.hosts[0].register("Owner").await;
         self.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &js("pay", 0.001, PAY)).await.is(200);
@@ -104,7 +109,8 @@ impl Cluster {
         owner
     }
 
-    /// A balancer before the hosts, and so many who pay for the tool `pay` through it, with so much, in micro-dollars.
+    /// Starts a load balancer before the hosts. Creates this many payers for the tool `pay`, each
+    /// with this balance in micro-dollars.
     async fn behind_a_balancer(&self, payers: usize, funds: u64) -> Callers {
         let owner = self.sells().await;
         let payers = join_all((0..payers).map(|_| Payer::funded(&self.hosts[0], funds as f64 / 1e6))).await;
@@ -113,8 +119,8 @@ impl Cluster {
         Callers { owner, payers, funds, challenge, balancer: Balancer::start(&urls) }
     }
 
-    /// Every host tells of what each of the callers paid what it was told, of its balance, and of so many payments of others; and it reads
-    /// what they had written.
+    /// Checks that every host agrees with the callers about their payments and balances, and that
+    /// the tool had this many other payments. Also checks the files that the callers wrote.
     async fn agrees_with(&self, callers: &Callers, paid: &[Vec<&Paid>], others: u64) {
         self.agrees(&callers.owner, &paid.concat(), others).await;
         self.reads(&callers.owner, &paid.concat()).await;
@@ -125,7 +131,8 @@ impl Cluster {
         }
     }
 
-    /// Every host tells of these payments what their payers were told; the builder was paid for them and so many others; and none is open.
+    /// Checks that every host gives the same answers to these payments, that the builder's revenue
+    /// has them and this many others, and that no payment is open.
     async fn agrees(&self, owner: &str, paid: &[&Paid], others: u64) {
         let mut receipts: Vec<_> = paid.iter().map(|paid| paid.answer.receipt_id()).collect();
         receipts.sort_unstable();
@@ -146,7 +153,8 @@ impl Cluster {
         self.none_is_open(TAKEN_UP_WITHIN).await;
     }
 
-    /// Every host reads in each file what was last said to be written, as long as nobody writes.
+    /// Checks that every host reads the last acknowledged content of each file. Nobody may write
+    /// meanwhile.
     async fn reads(&self, owner: &str, paid: &[&Paid]) {
         let mut files = BTreeMap::new();
         for Paid { input, answer, .. } in paid.iter().filter(|paid| paid.input["file"].is_string()) {
@@ -164,7 +172,8 @@ impl Cluster {
         println!("{} files and {large} large answers are the same at every host", files.len());
     }
 
-    /// No host has a payment open any more. One that found another's open looks at it again some seconds later.
+    /// Waits until no host has an open payment. A host that found a payment open on another host
+    /// checks it again some seconds later.
     async fn none_is_open(&self, within: Duration) {
         for host in &self.hosts {
             let open = async || (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(());
@@ -172,14 +181,14 @@ impl Cluster {
         }
     }
 
-    /// Every host with those beside it.
+    /// Returns every host with the others.
     fn each(&self) -> impl Iterator<Item = (&Host, impl Iterator<Item = &Host>)> {
         let beside = |at| self.hosts.iter().enumerate().filter(move |(other, _)| *other != at).map(|(_, host)| host);
         self.hosts.iter().enumerate().map(move |(at, host)| (host, beside(at)))
     }
 }
 
-/// The `n`th input of one of the payers: some write a file, and the answer to some is large.
+/// Returns the `n`th input of a payer. Some inputs write a file, and some have a large answer.
 fn nth_input(payer: usize, n: usize) -> Value {
     let mut input = json!({ "n": n });
     if n % 8 == 3 {
@@ -191,19 +200,19 @@ fn nth_input(payer: usize, n: usize) -> Value {
     input
 }
 
-/// How long so many of a hundred took at most.
+/// Returns a percentile.
 fn percentile(took: impl IntoIterator<Item = Duration>, of: usize) -> Duration {
     let mut took: Vec<_> = took.into_iter().collect();
     took.sort_unstable();
     took.get(took.len().saturating_sub(1) * of / 100).copied().unwrap_or_default()
 }
 
-/// Sends a payment beside what the test does meanwhile. The host may break off.
+/// Sends a payment in the background. The host may break off the connection.
 fn sent(host: &Host, slug: &str, payment: &Payment) -> JoinHandle<reqwest::Result<Answer>> {
     tokio::spawn(Host::try_send(host.paid_request(slug, &json!({}), payment)))
 }
 
-/// Waits until a host says that a payment stands so.
+/// Waits until a host reports this state for a payment.
 async fn stands(host: &Host, payment: &Payment, state: &str) {
     let id = payment.id();
     eventually(&format!("{id} is {state}"), TAKEN_UP_WITHIN, async || {
@@ -312,10 +321,10 @@ async fn a_host_that_stood_still_sells_nothing_by_what_it_knew_before() {
     let running = sent(still, "slow", &payment);
     stands(awake, &payment, "reserved").await;
     still.freeze();
-    // They wait where it listens, and are the first that it sees when it goes on.
+    // These calls wait in the listen queue, and are the first that the host sees when it continues.
     let waiting = (0..20).map(|_| tokio::spawn(Host::try_send(still.request(Method::POST, "/tools/shared").json(&json!({})))));
     let waiting: Vec<_> = waiting.collect();
-    // Answered once it is fenced.
+    // Answered when the frozen host is fenced.
     awake.change("shared", &json!({ "status": "paused" })).await;
     stands(awake, &payment, "released").await;
     still.wake();
@@ -327,7 +336,7 @@ async fn a_host_that_stood_still_sells_nothing_by_what_it_knew_before() {
     let late = running.await.unwrap().unwrap();
     assert_ne!(late.status, 200, "its payment was given back: {late:?}");
     assert_eq!(awake.balance(&payer.address).await, 1_000_000);
-    // Fenced for as long as it has not heard all: what is paused is told before.
+    // The host is fenced until it has read all changes, so it knows first that the tool is paused.
     let paid = async || (still.call_paid("slow", &json!({}), &payment).await.status == 200).then_some(());
     eventually("it takes calls again", TAKEN_UP_WITHIN, paid).await;
     assert_eq!(awake.balance(&payer.address).await, 1_000_000 - PRICE);
@@ -342,7 +351,7 @@ async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
     let payer = Payer::funded(&cluster.hosts[0], 1.0).await;
     let challenge = cluster.hosts[0].challenge("pay").await;
 
-    // Each payment is shown, at one host and the next, until one of them answers it.
+    // Each payment is sent to one host after the other, until one answers it.
     let (hosts, server) = (&cluster.hosts, &mut cluster.server);
     let paying = join_all((0..PAYERS).map(async |lane| {
         let mut paid = Vec::new();
@@ -393,7 +402,7 @@ async fn hosts_tell_of_each_other() {
     assert_eq!(alive(&cluster.hosts[1]).await[0]["own"], true);
 }
 
-/// Keys that are given to each host: each has a folder of its own.
+/// Keys that every host gets, because each has its own folder.
 const RECEIPT_KEY: &str =
     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH\n-----END PRIVATE KEY-----\n";
 const MASTER_KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
@@ -448,7 +457,7 @@ async fn a_host_with_other_keys_than_the_others_does_not_start_and_says_which() 
     rotated.fails(409, "master_key_given", "caller");
 }
 
-/// What a host says with this data folder that does not start.
+/// Returns the output of a host that fails to start with this data folder.
 fn how_it_ends(server: &Postgres, data: &Path, envs: Vec<(&'static str, &'static str)>) -> String {
     let mut command = tollhouse();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).env("TOLLHOUSE_STORE", server.url()).envs(envs);

@@ -1,4 +1,4 @@
-//! Answers as gzip: lists and documents, for who asks; calls and streams never.
+//! Gzip for answers: lists and documents on request, calls and streams never.
 
 use std::io::Read as _;
 
@@ -41,14 +41,14 @@ async fn lists_and_documents_are_compressed_for_who_asks() {
         let unpacked: Value = serde_json::from_slice(&unpacked(&packed)).unwrap();
         let names = |document: &Value| document.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&unpacked), names(&plain.json()), "{path}");
-        // The others tell of what goes on meanwhile.
+        // The other two contain current values, which change between the requests.
         if !matches!(path, "/health" | "/ai/manifest") {
             assert_eq!(unpacked, plain.json(), "{path}");
         }
         let refused = host.send(host.request(Method::GET, path).header("accept-encoding", "gzip;q=0, br")).await.is(200);
         assert_eq!(refused.header("content-encoding"), None, "{path}");
     }
-    // What is small goes as it is.
+    // Small answers are not compressed.
     let small = asked(&host, host.request(Method::GET, "/health/live")).await.is(200);
     assert_eq!((small.header("content-encoding"), &small.body[..]), (None, &br#"{"ok":true}"#[..]));
 }
@@ -57,7 +57,7 @@ async fn lists_and_documents_are_compressed_for_who_asks() {
 async fn lists_of_tools_are_compressed_for_who_asks_in_every_revision() {
     let host = host().await;
     for mut client in [host.mcp(), host.mcp_legacy()] {
-        // The second has a member that only rmcp reads.
+        // The second one has a field that only rmcp reads.
         for params in [json!({}), json!({ "other": 1 })] {
             let plain = host.send(client.request("tools/list", params.clone())).await.is(200);
             assert_eq!((plain.header("content-encoding"), plain.has("vary")), (None, "accept-encoding"), "{params}");

@@ -1,4 +1,4 @@
-//! Connections: how long they may take, how many there may be, what of them is held in memory, and how they end.
+//! Connections: their time limits, their number, their memory, and their end.
 
 use std::{
     fs,
@@ -53,7 +53,7 @@ async fn a_head_that_takes_too_long_ends_its_connection() {
         assert!(begun.elapsed() < SECONDS, "each byte gave it more time");
     };
     tokio::join!(silent, slow(""), slow(GET));
-    // Who sends a head at once has nothing to do with it.
+    // A connection that sends its head at once is not affected.
     Raw::open(&host).await.send(GET).await;
     host.get("/health/live").await.is(200);
 }
@@ -74,7 +74,7 @@ async fn an_idle_connection_ends_and_one_that_waits_for_its_answer_does_not() {
     let input = json!({ "ms": 1_500 }).to_string();
     waits.send(post("/tools/slow", "", input.len()) + &input).await;
     assert_eq!(waits.answer().await.1, r#"{"done":true}"#);
-    // So does one who follows, of whom nothing has come for as long.
+    // A follower also stays connected, although nothing was sent for that long.
     let mut tool = js("slow", 0.0, "export default (req, ctx) => { ctx.log.info('told'); return {}; };");
     tool.as_object_mut().unwrap().retain(|name, _| name == "handler");
     host.change("slow", &tool).await;
@@ -112,7 +112,7 @@ async fn a_body_that_stalls_or_takes_too_long_is_told_so_at_every_door() {
     };
     join_all(doors.map(stalls)).await;
     join_all(doors.map(goes_on_and_on)).await;
-    // One that is slow but ends in time is what it would be at once.
+    // A slow body that ends in time is handled as usual.
     let mut slow = Raw::open(&host).await;
     slow.send(post("/tools/echo", "", 9)).await;
     for piece in ["{\"a\"", ": 1", " }"] {
@@ -127,7 +127,7 @@ async fn a_body_that_stalls_or_takes_too_long_is_told_so_at_every_door() {
     assert!(head.starts_with("http/1.1 408") && body.contains("jsonrpc"), "{head}{body}");
 }
 
-/// Resident memory of the host.
+/// Returns the host's resident memory.
 fn rss(host: &Host) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -159,11 +159,12 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
     .await;
     let grown = rss(&host).saturating_sub(before);
     println!("{} MiB half sent in 60 bodies: {} MiB are held, {} MiB more are resident", (60 * SENT) >> 20, held >> 20, grown >> 20);
-    // Beyond what is held: the buffers of 60 connections, and what the allocator keeps.
+    // Memory beyond the held bodies: the buffers of 60 connections, and memory that the allocator
+    // keeps.
     assert!(grown < 60 * SENT as u64 / 3 * 2, "the process has grown by {grown} bytes");
-    // Calls with what fits into one piece go on.
+    // Calls with a small body still work.
     host.call("echo", &json!({ "small": true })).await.is(200);
-    // Whose body had no room is told so when it has sent it, or stops.
+    // For a body without room, the refusal comes when all of it was sent, or when the client stops.
     let mut refused = 0;
     for (sent, body) in &mut bodies {
         if *sent && body.try_send(&vec![b' '; (4 << 20) - SENT], SECONDS).await {
@@ -187,7 +188,7 @@ async fn an_address_has_so_many_connections_and_others_have_theirs() {
     for _ in 0..6 {
         held.push(Raw::open(&host).await);
     }
-    // Taken in in their order, so that the seventh is one too many.
+    // Connections are accepted in order, so the seventh is one too many.
     let told_so = async |from: Ipv4Addr| {
         let mut further = Raw::open_from(&host, from).await;
         further.send(GET).await;
@@ -242,13 +243,14 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
             break;
         }
     }
-    // Told to go away, or cut off.
+    // The host sends GOAWAY, or just closes the connection.
     if let Some(told) = rapid.frame_of(GOAWAY).await {
         assert_eq!(told.payload[4..8], 11_u32.to_be_bytes(), "ENHANCE_YOUR_CALM, not {told:?}");
         rapid.rest().await;
     }
 
-    // Each is begun before it is taken back, and none is answered, as one would be that finds no worker free.
+    // Each request is started before it is canceled. Its body never comes, so none is answered; a
+    // complete call would be answered even if no worker were free.
     let mut steady = Raw::open(&host).await;
     steady.begin_http2(&[]).await;
     let mut taken_back = 0;
@@ -285,7 +287,7 @@ async fn a_stream_of_http2_whose_client_takes_nothing_is_reset_alone() {
     assert_eq!(deaf.frame_of(HEADERS).await.unwrap().stream, 1);
     let reset = deaf.frame_of(RST_STREAM).await.unwrap();
     assert_eq!(reset.stream, 1);
-    // The connection goes on, and so does an answer that is taken.
+    // The connection stays open. A client that reads gets the whole answer.
     deaf.send(Frame::ping().bytes()).await;
     assert!(deaf.frame_of(PING).await.unwrap().is_ack());
     let mut hears = Raw::open(&host).await;
@@ -336,7 +338,7 @@ async fn a_host_without_descriptors_waits_for_some_and_goes_on() {
     for _ in 0..150 {
         many.push(Raw::open(&host).await);
     }
-    // It takes in what it can, and neither ends nor spins.
+    // The host accepts as many as it can. It neither ends nor spins.
     eventually("it has run out", SECONDS, || async { host.log().contains("connections cannot be taken in").then_some(()) }).await;
     let spent = |host: &Host| host.cpu();
     let before = spent(&host);
@@ -366,7 +368,7 @@ async fn a_request_names_one_host() {
         assert!(told.starts_with(&format!("http/1.1 {status}")) || told.starts_with(&format!("http/1.0 {status}")), "{head}{told}");
         assert!(status == 200 || body.contains("\"invalid_request\""), "{head}{body}");
     }
-    // HPACK: `:method: GET`, `:scheme: http`, `:path`, and `host` where it is given (number 38).
+    // HPACK: `:method: GET`, `:scheme: http`, `:path`, and `host` (index 38) if given.
     let of_http2 = |hosts: &[&str]| {
         let mut payload = vec![0x82, 0x86, 4, 12];
         payload.extend(b"/health/live");

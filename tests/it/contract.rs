@@ -1,5 +1,5 @@
-//! What `runtime-js/tool.d.ts` says is what a handler gets, member by member, whichever way the call comes in: as the two files that
-//! `tollhouse init` and `types` make of it.
+//! Checks that handlers get exactly what `runtime-js/tool.d.ts` declares, member by member, however
+//! the call arrives. The declarations are the two files that `tollhouse init` and `types` write.
 
 use std::{
     fs,
@@ -16,14 +16,14 @@ use tollhouse::tool::Capabilities;
 
 use crate::harness::{Host, Payer, Replied, js, tollhouse};
 
-/// Names of `--lib es2023` that a handler does not have. `Intl` is there on V8 alone.
+/// Names in `--lib es2023` that a handler does not have. `Intl` exists on V8 only.
 const ABSENT: [&str; 4] = ["Atomics", "Intl", "SharedArrayBuffer", "eval"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folder that TypeScript is installed in.
+/// Returns the folder in which TypeScript is installed.
 pub fn installed() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_tollhouse")).parent().unwrap().parent().unwrap();
     let folder = target.join("contract");
@@ -39,7 +39,7 @@ async fn node(script: &Path, flags: &[&str], args: &[PathBuf]) -> Output {
     Command::new("node").arg(script).args(flags).args(args).current_dir(root()).output().await.unwrap()
 }
 
-/// What a builder's folder declares, as `tollhouse init` writes it.
+/// The declarations in a builder's folder, as `tollhouse init` writes them.
 struct Shipped(TempDir);
 
 impl Shipped {
@@ -54,7 +54,7 @@ impl Shipped {
         ["tool.d.ts", "globals.d.ts"].map(|name| self.0.path().join("asks").join(name)).into()
     }
 
-    /// What the compiler says of a handler beside them, without the DOM.
+    /// Compiles a handler with these declarations, without the DOM.
     async fn compiled(&self, handler: &Path) -> Output {
         let flags = ["--noEmit", "--strict", "--lib", "es2023", "--target", "es2023"];
         let files: Vec<_> = self.files().into_iter().chain([handler.to_owned()]).collect();
@@ -62,7 +62,7 @@ impl Shipped {
     }
 }
 
-/// What files declare, as `fixtures/contract/describe.mjs` reads it.
+/// Returns the declarations in these files, as `fixtures/contract/describe.mjs` reads them.
 async fn declared(files: Vec<PathBuf>) -> Value {
     let args: Vec<_> = [installed()].into_iter().chain(files).collect();
     let described = node(&root().join("fixtures/contract/describe.mjs"), &[], &args).await;
@@ -70,7 +70,7 @@ async fn declared(files: Vec<PathBuf>) -> Value {
     serde_json::from_slice(&described.stdout).unwrap()
 }
 
-/// A server of JSON on loopback; its address.
+/// Starts a JSON server on loopback. Returns its address.
 async fn server() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -79,7 +79,7 @@ async fn server() -> String {
     address
 }
 
-/// What the handler found, which is nothing wrong.
+/// Checks that the handler found no deviation. Returns its result.
 #[track_caller]
 fn found(result: &Value, way: &str) -> Value {
     assert_eq!(result["wrong"], json!([]), "{way}");

@@ -1,5 +1,5 @@
-//! The host is killed at random moments, as a power cut would: no acknowledged receipt is lost, and no payment is
-//! taken twice or for nothing.
+//! The host is killed at random moments, as in a power failure. No acknowledged receipt is lost, no
+//! payment is charged twice, and none is charged without a result.
 
 use std::{
     sync::{
@@ -16,36 +16,37 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Host, Payer, Payment, eventually, js, random, rounds_asked};
 
-/// How many kills fall into paid calls, where [`ASKED`] does not say.
+/// Number of kills during paid calls, if [`ASKED`] sets none.
 const ROUNDS: usize = 30;
-/// How many there are to be: `cargo xtask crash` asks for more.
+/// The variable with the total number of kills. `cargo xtask crash` sets a higher one.
 pub(crate) const ASKED: &str = "TOLLHOUSE_CRASH_ROUNDS";
-/// Longest time to be ready again. Only asked of a machine that does nothing else, with [`ASKED`].
+/// Maximum time until the host is ready again. Checked only with [`ASKED`], on an otherwise idle
+/// machine.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(5);
 const PAYERS: usize = 8;
-/// Longest time from the first paid calls to the kill.
+/// Maximum time from the first paid calls to the kill.
 const LONGEST_MS: u64 = 400;
 const PRICE: u64 = 1_000;
-/// What each payer has at first, in micro-dollars.
+/// Initial balance of each payer, in micro-dollars.
 const FUNDS: u64 = 100_000_000;
 
-/// One payment and what its payer knows of it.
+/// A payment and its result for the payer.
 struct Sent {
     payer: usize,
     payment: Payment,
     input: Value,
-    /// Status 200, read to its end.
+    /// A complete answer with status 200.
     acknowledged: Option<Answer>,
-    /// The receipt as it was fetched before the kill.
+    /// The receipt that was fetched before the kill.
     receipt: Option<Bytes>,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let mut random = random();
-    // The port changes from start to start; payments name the tool by its public address.
+    // The port changes at each start. Payments name the tool by its public address.
     let how = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
-    // Small, so that kills fall into new segments and checkpoints of the store too, and into renewals of its tree.
+    // Small sizes, so that kills also hit new segments, checkpoints and renewals of the store.
     let how = how.env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
     let how = how.env("TOLLHOUSE_STORE_TREE_BYTES", 0);
     let mut host = how.start().await;
@@ -59,13 +60,14 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
 
     let credit = host.mint(1.0).await;
     let asked = rounds_asked(ASKED);
-    // Each kill under paid calls is followed by one of the host that starts on what it left.
+    // After each kill during paid calls, the host is killed again during the next start.
     let rounds = asked.map_or(ROUNDS, |kills: usize| kills.div_ceil(2));
     let mut spent = vec![0; PAYERS];
     let mut totals = [0; 3];
     let mut slowest = Duration::ZERO;
     for round in 0..rounds {
-        // Every other host is killed warm: one that still starts its first worker settles little.
+        // Every second host has a started worker at the kill. One that is still starting its first
+        // worker settles few payments.
         if round % 2 == 1 {
             host.call_credit("pay", &json!({ "n": "warm" }), &credit).await.is(200);
         }
@@ -102,7 +104,7 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     assert!(totals[0] > totals[2], "no kill cut a call off: {totals:?}");
 }
 
-/// Every payer sends one fresh payment after the other until the host is gone, `wait` after they began.
+/// Lets every payer send one new payment after the other. Kills the host after `wait`.
 async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, round: usize, wait: Duration) -> Vec<Sent> {
     let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let victim: &Host = host;
@@ -138,10 +140,11 @@ async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, 
     sent.into_inner().unwrap()
 }
 
-/// Holds what the payer of one payment knows against what the restarted host knows. True when it is settled.
+/// Compares a payer's result with the state on the restarted host. Returns whether the payment is
+/// settled.
 async fn look_back(host: &Host, sent: &Sent) -> bool {
     let id = sent.payment.id();
-    // A settlement that was cut off is asked about on start.
+    // Interrupted settlements are resolved at the start.
     let state = eventually("the payment has an end", Duration::from_secs(10), || async {
         let state = host.payment(&id).await;
         let open = state.as_ref().is_some_and(|state| matches!(state["state"].as_str(), Some("reserved" | "settling")));
@@ -157,7 +160,7 @@ async fn look_back(host: &Host, sent: &Sent) -> bool {
     let receipt_id = state["receiptId"].as_str().unwrap();
     let answer = host.get(&format!("/ai/receipts/{receipt_id}")).await.is(200);
     assert_eq!(answer.json()["receipt"]["transaction"], state["transaction"]);
-    // Sent again, it gets its answer and costs nothing: the balances are compared after this.
+    // A repetition gets the answer and costs nothing: the balances are compared after this.
     let again = host.call_paid("pay", &sent.input, &sent.payment).await.is(200);
     assert_eq!((&again.json()["n"], again.receipt_id().as_str()), (&sent.input["n"], receipt_id));
     if let Some(first) = &sent.acknowledged {

@@ -1,5 +1,5 @@
-//! Every management route, as the host declares it, asked by everyone: a stranger learns nothing but 401, another builder nothing but
-//! 403, and nobody is heard who asks what the query does not take.
+//! Every declared management route, requested by every kind of caller. Strangers get only 401,
+//! other builders only 403, and requests with unknown query parameters are refused.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,13 +7,14 @@ use tollhouse::http::{self, Row, Whose};
 
 use crate::harness::{Answer, Host, js};
 
-/// Where builders and admins manage.
+/// The paths for builders and admins.
 const MANAGED: [&str; 4] = ["/ai/endpoints", "/ai/builders", "/ai/admin", "/ai/credits"];
 
-/// What strangers may ask for there: the catalogue, a record's public view, and becoming a builder.
+/// Routes there that are open to strangers: the catalog, the public view of a record, and
+/// registration.
 const OPEN: [&str; 4] = ["GET /ai/endpoints", "GET /ai/endpoints/{slug}", "GET /ai/endpoints/{slug}/usage", "POST /ai/builders/register"];
 
-/// Bodies with which the routes that are asked with them would change something. Others are asked with `{}`.
+/// Bodies that would cause a change on these routes. Other routes get `{}`.
 const BODIES: &[(&str, &str)] = &[
     ("PATCH /ai/endpoints/{slug}", r#"{"description": "changed"}"#),
     ("POST /ai/endpoints/{slug}/secrets", r#"{"name": "API_TOKEN", "value": "a value"}"#),
@@ -24,14 +25,14 @@ const BODIES: &[(&str, &str)] = &[
     ("POST /ai/credits", r#"{"amountUsd": 1}"#),
 ];
 
-/// What takes away what the others need.
+/// Routes that delete what the others need. They come last.
 const LAST: [&str; 2] = ["DELETE /ai/endpoints/{slug}", "POST /ai/builders/keys"];
 
 fn name(row: &Row) -> String {
     format!("{} {}", row.method, row.path)
 }
 
-/// Every route that is not everyone's.
+/// Returns every route that is not public.
 fn guarded() -> Vec<Row> {
     let mut rows = http::managed_rows();
     rows.retain(|row| row.whose != Whose::Everyone);
@@ -49,7 +50,7 @@ fn strangers_manage_nothing() {
     assert!(guarded().len() > 30 && guarded().iter().all(|row| MANAGED.iter().any(|start| row.path.starts_with(start))));
 }
 
-/// Who asks, by the headers that say so.
+/// The headers that identify the caller.
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
 struct Stage {
@@ -82,7 +83,7 @@ impl Stage {
     }
 }
 
-/// What a refusal says but for the request's id.
+/// Returns the body of a refusal without the request id.
 fn said(answer: &Answer) -> Value {
     let mut body = answer.json();
     body["error"]["requestId"] = Value::Null;
@@ -130,7 +131,8 @@ async fn a_stranger_learns_nothing_but_401_and_another_builder_nothing_but_403()
                 let answer = stage.ask(row, named, stranger).await;
                 answer.fails(401, "unauthorized", "caller");
                 let said = said(&answer);
-                // What the token of a credit is for is hinted at where one may be sent: to every stranger alike.
+                // Routes that accept the token of a credit mention it in the refusal, the same text
+                // for every stranger.
                 told.push((holder, said.clone()));
                 assert!(told.iter().all(|(holders, other)| *holders != holder || *other == said), "{row:?} {number}: {said}");
             }
@@ -175,7 +177,7 @@ async fn a_query_that_a_route_does_not_take_is_refused_before_anything_is_done()
     assert_eq!(stage.record().await, before, "a refused request changed something");
 }
 
-/// Neither refused for who asks, nor failed.
+/// Returns whether the answer is neither an authorization error nor a failure.
 fn allowed(answer: &Answer) -> bool {
     !matches!(answer.status, 401 | 403) && answer.status < 500
 }

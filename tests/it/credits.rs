@@ -1,4 +1,4 @@
-//! Developer credit: what its holder and the admin see of it.
+//! Developer credit, as its holder and the admin see it.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn a_credit_says_what_moved_it() {
     let bought = host.call_credit("echo", &json!({ "a": 1 }), &token).await.is(200).receipt_id();
     let register = host.request(Method::POST, "/ai/builders/register").header("x-developer-credit", &token);
     let registered = host.send(register.json(&json!({ "name": "Toolsmith" }))).await.is(200).receipt_id();
-    // What failed moved nothing.
+    // Failed calls cause no movement.
     host.call_credit("echo", &json!("not an object"), &token).await.fails(422, "invalid_input", "caller");
     let topped = minted(&host, json!({ "creditId": id, "amountUsd": 0.5 })).await.is(200).json();
     assert_eq!((&topped["balanceUsd"], topped.get("credit")), (&json!(1.25), None), "the token is shown once");
@@ -61,7 +61,7 @@ async fn a_credit_says_what_moved_it() {
     assert_eq!((&rest["movements"][0], rest.get("nextCursor")), (&own["movements"][3], None));
 }
 
-/// As JSON has them: whole numbers of dollars may come as integers.
+/// Writes amounts as JSON does: whole dollars may be integers.
 fn numbers(movements: &[Value]) -> Vec<Value> {
     let whole = |value: &Value| match value.as_f64() {
         Some(usd) if usd.fract() == 0.0 => json!(usd as u64),
@@ -204,14 +204,14 @@ async fn a_holder_limits_a_credit_and_every_way_to_spend_it_keeps_to_that() {
     let seen = as_holder(&host, token, "").await.is(200).json();
     assert_eq!((&seen["balanceUsd"], &seen["today"]["spentUsd"], &seen["today"]["alert"]), (&json!(9.5), &json!(0.5), &json!(true)));
     assert_eq!(seen["today"]["byTool"], json!([{ "slug": "echo", "spentUsd": 0.5, "leftUsd": null }]));
-    // What an admin sets the holder does not lift.
+    // The holder cannot lift a restriction of an admin.
     let frozen = host.manage(Method::PUT, &format!("/ai/credits/budget?creditId={id}"), &json!({ "frozen": true })).await;
     assert_eq!(frozen.is(200).json()["budget"]["frozen"], true);
     budgeted(&host, token, json!({})).await.is(200);
     host.call_credit("echo", &json!({ "n": 4 }), token).await.fails(403, "credit_frozen", "caller");
     host.manage(Method::PUT, &format!("/ai/credits/budget?creditId={id}"), &json!({})).await.is(200);
     host.call_credit("echo", &json!({ "n": 5 }), token).await.is(200);
-    // Neither another holder nor nobody does.
+    // Other holders cannot either, nor can strangers.
     let other = host.mint(1.0).await;
     let path = format!("/ai/credits/budget?creditId={id}");
     let foreign = host.request(Method::PUT, &path).header("x-developer-credit", &other).json(&json!({}));

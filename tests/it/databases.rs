@@ -1,4 +1,4 @@
-//! A host whose store is in a database.
+//! A host with its store in a database.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ async fn doctor_tells_whether_the_database_keeps_what_it_is_told_and_who_serves_
     assert!(!is_well && told.contains("\nfail  database: fsync is off → ") && error.ends_with("database\n"), "{told}{error}");
 }
 
-/// As a synchronous standby that hangs keeps the rows of a commit locked.
+/// A hanging synchronous standby keeps the rows of a commit locked in this way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payment_whose_release_met_a_locked_row_buys_again_once_the_row_is_free() {
     let server = Postgres::start();

@@ -1,5 +1,5 @@
-//! The host is killed at random moments while a tool is deleted: once it is started again nothing of that is left, and whoever asks again
-//! hears that it is gone.
+//! The host is killed at random moments during the deletion of a tool. After the restart nothing is
+//! left of the tool, and a repeated deletion succeeds.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use crate::{
     harness::{Host, eventually, js, random, rounds_asked, s3::S3, tollhouse},
 };
 
-/// How many kills fall into deletions, where [`ASKED`] does not say.
+/// Number of kills during deletions, if [`ASKED`] sets none.
 const ROUNDS: usize = 4;
-/// Longest time from a deletion to the kill.
+/// Maximum time from a deletion to the kill.
 const LONGEST_MS: u64 = 300;
-/// How long each request to the bucket takes.
+/// Duration of each request to the bucket.
 const SLOW: Duration = Duration::from_millis(50);
-/// A host looks every ten seconds what is left of deletions.
+/// Maximum time for the rest of a deletion. A host checks for unfinished deletions every ten
+/// seconds.
 const FINISHED_WITHIN: Duration = Duration::from_secs(60);
 
 const KEEPS: &str = "export default async (req, ctx) => {
@@ -28,7 +29,7 @@ const KEEPS: &str = "export default async (req, ctx) => {
     return {};
 };";
 
-/// Rows of a kind that the store holds.
+/// Returns the number of rows of a kind in the store.
 async fn rows(host: &Host, kind: &str) -> u64 {
     let told = host.get("/metrics").await.is(200);
     let text = String::from_utf8(told.body.to_vec()).unwrap();
@@ -61,7 +62,7 @@ async fn a_tool_whose_deletion_is_cut_off_by_a_kill_leaves_nothing_behind() {
         println!("round {round}: answered {answered}, is there {is_there}, {} objects", s3.objects().len());
         let again = host.manage(Method::DELETE, "/ai/endpoints/keeps", &Value::Null).await.is(200).json();
         assert_eq!((&again["deleted"], &again["slug"]), (&json!(true), &json!("keeps")));
-        // What says that nothing more is kept of a deleted endpoint stays for an hour.
+        // Markers that forbid further writes for a deleted endpoint stay for an hour.
         let marks = round as u64;
         eventually("nothing of it is left", FINISHED_WITHIN, async || {
             let left = (rows(&host, "kv").await, rows(&host, "files").await, rows(&host, "secrets").await, s3.objects().len());
@@ -71,6 +72,6 @@ async fn a_tool_whose_deletion_is_cut_off_by_a_kill_leaves_nothing_behind() {
     }
     host.kill9();
     let checked = tollhouse().args(["store", "check", "--data"]).arg(host.folder().join("data")).output().unwrap();
-    // It is asked without the bucket, of which there is nothing to read.
+    // The check runs without the bucket, because no object is left to read.
     assert!(checked.status.success(), "{checked:?}");
 }

@@ -1,4 +1,5 @@
-//! Every block of shell in the documents does what they say, in their order, on a host with the shipped catalogue.
+//! Runs every shell block of the documents in order, on a host with the built-in tools, and checks
+//! that it works.
 
 use std::{
     fs,
@@ -15,7 +16,7 @@ use crate::{
     harness::{Host, chain::clients, tollhouse},
 };
 
-/// In document order of a newcomer: a later block may use what an earlier one published.
+/// In the reading order of a newcomer. Later blocks may use what earlier ones published.
 const DOCUMENTS: [&str; 8] = [
     "README.md",
     "docs/agents.md",
@@ -27,10 +28,11 @@ const DOCUMENTS: [&str; 8] = [
     "CONTRIBUTING.md",
 ];
 
-/// Stands before a block that no test can run, and says why.
+/// Marks a block that no test can run, with the reason.
 const NOT_RUN: &str = "<!-- not run: ";
 
-/// The binary is the one that was built, what installs packages finds them installed, and `curl` tells its statuses apart from its answers.
+/// Replaces programs: the binary is the one from the build, installers find everything installed,
+/// and `curl` prints status codes separately from answers.
 const PROGRAMS: &str = r#"set -euo pipefail
 curl() { command curl --noproxy '*' --write-out '%{stderr}HTTP %{http_code}\n' "$@"; }
 tollhouse() { target/release/tollhouse "$@"; }
@@ -39,12 +41,12 @@ python3() { test "$*" = "-m venv .venv"; }
 npx() { test "$1 $2 $3 $4" = "--yes --package typescript tsc"; shift 4; node "$TYPESCRIPT" "$@"; }
 "#;
 
-/// The blocks of shell of a document that a reader can run as they stand.
+/// Returns the shell blocks of a document that a reader can run unchanged.
 fn blocks(document: &str) -> Vec<String> {
     blocks_of(&fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).unwrap())
 }
 
-/// The same of a text.
+/// Returns the shell blocks of a text.
 pub fn blocks_of(text: &str) -> Vec<String> {
     let mut blocks = vec![];
     let mut rest = text;
@@ -58,7 +60,8 @@ pub fn blocks_of(text: &str) -> Vec<String> {
     blocks
 }
 
-/// A folder that looks like the repository's root after `cargo xtask serve`, with all packages installed.
+/// Creates a folder that looks like the root of the repository after `cargo xtask serve`, with all
+/// packages installed.
 pub fn checkout(host: &Host) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
@@ -90,7 +93,7 @@ pub async fn run(block: &str, folder: &Path) -> Output {
         .unwrap()
 }
 
-/// The statuses that `curl` was answered with.
+/// Returns the status codes that `curl` printed.
 pub fn statuses(said: &str) -> impl Iterator<Item = u16> {
     said.lines().filter_map(|line| line.strip_prefix("HTTP ")?.parse().ok())
 }
@@ -110,7 +113,7 @@ async fn every_block_of_shell_does_what_it_says() {
         let Output { status, stdout, stderr } = run(&here, folder.path()).await;
         let (said, told) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
         assert!(status.success(), "{document}: {block}\n{said}\n{told}");
-        // A challenge is what an unpaid call is for.
+        // The answer to an unpaid call is a challenge.
         let refused: Vec<_> = statuses(&told).filter(|status| !matches!(status, 200..300 | 402)).collect();
         assert!(refused.is_empty() && !said.contains("\"receiptId\":null"), "{document}: {block}\n{said}\n{told}");
         if let Some((_, after)) = said.rsplit_once("\"receiptId\":\"") {

@@ -1,4 +1,4 @@
-//! Documents for programs that look for what they can call, and those who check such documents and challenges.
+//! Documents for programs that look for tools, and validators of these documents and of challenges.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use crate::harness::{Host, chain::clients, eventually, js};
 
 const SAME: &str = "export default async (req) => req.input;";
 
-/// What a checker prints, which must end well.
+/// Runs a validator, which must succeed. Returns its output.
 async fn checked(program: PathBuf, args: &[&str]) -> Value {
     let output = Command::new(program).args(args).env("NO_PROXY", "127.0.0.1,localhost").kill_on_drop(true).output().await.unwrap();
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -25,7 +25,7 @@ async fn checked(program: PathBuf, args: &[&str]) -> Value {
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
 }
 
-/// The shipped catalogue, and the slugs of what is paid in it.
+/// Starts a host with the built-in tools. Returns the slugs of the paid ones.
 async fn shipped() -> (Host, Vec<String>) {
     let host = Host::builder().with_catalogue().flag("--contact", "someone@example.com").start().await;
     let listed = host.get("/ai/endpoints?price=paid").await.is(200).json();
@@ -111,7 +111,7 @@ async fn the_document_has_what_a_stranger_may_call_and_is_made_once_for_each_cha
     assert_eq!((&schema["required"], meant(&schema["properties"]["word"])), (&json!(["word"]), &json!({ "type": "string" })));
     assert!(operation["responses"]["402"].is_object() && operation["security"] == json!([]));
 
-    // Who has it is told so, until something changes.
+    // A client with the current version gets 304, until something changes.
     let tag = first.has("etag").to_owned();
     let again = |tag: String| host.send(host.request(Method::GET, "/openapi.json").header("if-none-match", tag));
     assert!(again(format!("\"other\", W/{tag}")).await.is(304).body.is_empty());
@@ -148,7 +148,7 @@ async fn documents_of_many_tools_come_in_pages() {
     assert_eq!(behind["resources"], json!([format!("{}/tools/tool-064", host.url)]));
 }
 
-/// The first of them speaks for no other one.
+/// The first tool does not represent the others.
 #[tokio::test]
 async fn the_ways_to_pay_are_those_of_all_paid_tools() {
     let host = Host::start().await;
@@ -161,7 +161,7 @@ async fn the_ways_to_pay_are_those_of_all_paid_tools() {
     assert_eq!(schemes, ["upto", "exact"], "{listed}");
 }
 
-/// How a path is asked for, with something in place of what it names.
+/// Returns a path with values for its parameters.
 fn filled(path: &str) -> String {
     path.replace("{slug}", "none-such").replace("{id}", "none-such").replace("{name}", "agents")
 }
@@ -178,7 +178,7 @@ async fn each_operation_of_the_table_is_one_of_the_host_and_the_other_way_round(
     let told: BTreeSet<_> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(told, methods.keys().copied().collect());
     for (path, mut methods) in methods {
-        // Whoever takes GET takes HEAD.
+        // A route with GET also has HEAD.
         if methods.contains("GET") {
             methods.insert("HEAD");
         }
@@ -189,7 +189,7 @@ async fn each_operation_of_the_table_is_one_of_the_host_and_the_other_way_round(
     }
 }
 
-/// Every other route would be one that the table does not know.
+/// Any other route would be missing in the table.
 #[test]
 fn routes_are_made_of_the_table_alone() {
     fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
@@ -210,7 +210,7 @@ fn routes_are_made_of_the_table_alone() {
         .filter(|(file, text)| code(text) > 0 && !file.contains("/tests"))
         .map(|(file, _)| file.split("/src/").last().unwrap())
         .collect();
-    // Pages are no operations.
+    // Pages are not operations.
     let known = ["http/route.rs", "mcp/card.rs", "mcp/transport.rs", "web/lib.rs", "web/pages/admin.rs"];
     assert!(own.iter().all(|file| known.contains(file)), "{own:?}: what asks for these is in no row of `http::rows`");
 }
@@ -237,9 +237,9 @@ async fn the_tools_that_are_called_most_come_first() {
     let credit = host.mint(1.0).await;
     host.call_credit("tool-033", &json!({}), &credit).await.is(200);
     let has = |document: &Value, name: &str| document["paths"][format!("/tools/{name}")].is_object();
-    // What is called is counted when its call has ended, which may be after its answer.
+    // A call is counted when it has ended, which may be after its answer.
     let document = eventually("the call is counted", Duration::from_secs(20), || async {
-        // A change of the catalogue has the document made anew.
+        // A change of the catalog causes the document to be generated again.
         host.change("tool-000", &json!({ "title": "again" })).await;
         Some(host.get("/openapi.json").await.is(200).json()).filter(|document| has(document, "tool-033"))
     });

@@ -1,4 +1,4 @@
-//! Before anything is published: what an upload would come to, and what a handler does.
+//! Before a publication: the check of an upload, and test runs of a handler.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const CREATE: &str = "/ai/endpoints/create";
 const CHECK: &str = "/ai/endpoints/check";
 const PLAIN: &str = "export default () => ({ plain: true });";
 const EVALUATES: &str = "export default () => eval('1');";
-/// Counts its calls in kv and in a file, and tells what it finds there.
+/// Counts its calls in kv and in a file, and returns what it finds there.
 const COUNTS: &str = "export default async (req, ctx) => {
     ctx.log.info('counting', { token: ctx.env.API_TOKEN ?? null });
     const seen = (await ctx.kv.get('n')) ?? 0;
@@ -75,11 +75,11 @@ async fn a_check_says_what_an_upload_would_get_and_stores_nothing() {
     assert!(trail["entries"].as_array().unwrap().iter().all(|entry| entry["path"] != CHECK), "{trail}");
     let after = bytes_below(&host.folder().join("data/store"));
     assert!(!contains(&after, marked) && !contains(&before, marked) && !host.log().contains(marked));
-    // As it said, so it is.
+    // The publication has the result that the check announced.
     upload["slug"] = json!("checked");
     let made = host.as_builder(&key, Method::POST, CREATE, &upload).await.is(200).json()["endpoint"].clone();
     assert_eq!((&made["status"], &made["capabilities"]["kv"]), (&json!("paused"), &json!(true)));
-    // Its own slug is a change, another's is taken.
+    // For the builder's own slug it is a change; the slug of another builder is taken.
     assert_eq!(check(&host, &key, &upload).await.is(200).json()["check"]["existing"], true);
     let (_, other) = host.register("Other").await;
     check(&host, &other, &upload).await.fails(409, "slug_taken", "caller");
@@ -87,7 +87,7 @@ async fn a_check_says_what_an_upload_would_get_and_stores_nothing() {
     host.post(CHECK, &upload).await.fails(401, "unauthorized", "caller");
 }
 
-/// Everything below a folder.
+/// Returns the bytes of all files below a folder.
 fn bytes_below(folder: &std::path::Path) -> Vec<u8> {
     let mut all = vec![];
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -142,7 +142,7 @@ async fn a_check_names_all_that_is_wrong_and_a_create_the_first_of_it() {
     fits["safetyAttestation"] = json!({ "accepted": true });
     let error = check(&host, &key, &fits).await.fails(422, "invalid_endpoint", "caller");
     assert_eq!(error["pointer"], "/handler/response");
-    // Where the paths of the catalogue itself are, nobody publishes.
+    // Slugs that are paths of the catalog cannot be used.
     for slug in ["check", "create"] {
         host.manage(Method::POST, CREATE, &tool(slug, 0.0, PLAIN)).await.fails(422, "invalid_endpoint", "caller");
     }
@@ -167,7 +167,8 @@ async fn a_dry_run_has_a_world_of_its_own_and_sells_nothing() {
     }
     assert_eq!(host.call_credit("counts", &json!({}), &credit).await.is(200).json()["seen"], 1, "it saw nothing of the dry runs");
     assert_eq!(host.credit_balance(&credit).await, 500_000);
-    // A draft: run, and not published. A version that was: run again.
+    // First a draft, which is run without being published. Then a published version, which is run
+    // again.
     let draft =
         json!({ "handler": { "source": "export default (req) => ({ shout: req.input.text.toUpperCase() });" }, "input": { "text": "hi" } });
     let first = host.manage(Method::GET, "/ai/endpoints/counts", &Value::Null).await.json()["endpoint"]["version"].clone();
@@ -177,7 +178,7 @@ async fn a_dry_run_has_a_world_of_its_own_and_sells_nothing() {
     host.as_builder(&key, Method::PATCH, "/ai/endpoints/counts", &json!({ "handler": { "source": PLAIN } })).await.is(200);
     assert_eq!(ran(&host, &key, "counts", json!({})).await["result"], json!({ "plain": true }));
     assert_eq!(ran(&host, &key, "counts", json!({ "version": first })).await["result"]["seen"], 0);
-    // A draft is not kept.
+    // A draft is not stored.
     run(&host, &key, "counts", json!({ "version": shouted["version"] })).await.fails(404, "unknown_version", "caller");
     run(&host, &key, "counts", json!({ "version": first, "handler": { "source": PLAIN } })).await.fails(400, "invalid_request", "caller");
     run(&host, &other, "counts", json!({})).await.fails(403, "not_owner", "caller");
@@ -217,7 +218,8 @@ async fn a_dry_run_says_how_a_handler_ended_and_holds_it_against_no_call() {
     assert_eq!((&raw["status"], &raw["result"]), (&json!(404), &json!({ "mediaType": "image/x", "base64": "/wA=" })));
     let error = run(&host, &key, "typed", json!({ "input": {} })).await.fails(422, "invalid_input", "caller");
     assert!(error["problems"].is_array());
-    // Five workers ended: dry runs of the endpoint are held for a minute, its calls are not.
+    // These runs end five workers. After that, dry runs of the endpoint are refused for a minute,
+    // but its calls are not.
     for _ in 0..5 {
         let spun = tried("export default () => { for (;;); };").await;
         assert_eq!(spun["error"]["code"], "cpu_time_exceeded", "{spun}");
@@ -248,7 +250,7 @@ async fn what_nobody_has_looked_at_runs_with_no_more_than_builders_take_themselv
     decide(json!({ "decision": "approve" })).await;
     assert_eq!(ran(&host, &key, "held", json!({})).await["result"], json!({ "kv": true, "files": true }));
     let reviewed = json!({ "handler": { "source": looks.replace("const may", "eval('1'); const may") } });
-    // `eval` throws there: what counts is what it may touch.
+    // `eval` throws there. The test checks only the granted capabilities.
     assert_eq!(ran(&host, &key, "held", reviewed).await["granted"]["files"], false);
     for (decision, files) in [("takedown", false), ("restore", true)] {
         decide(json!({ "decision": decision })).await;

@@ -1,4 +1,4 @@
-//! Whatever nonsense is asked, wherever: the answer is the envelope with its request's id.
+//! Every invalid request, on any path, is answered with the error envelope and its request id.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +8,22 @@ use tollhouse::http::{self, Answers};
 
 use crate::harness::{Answer, Host, js, raw::Raw};
 
-/// The paths of every route, with what their parameters are called.
+/// Returns the paths of all routes, with their parameter names.
 fn paths() -> BTreeSet<&'static str> {
-    // Pages are refused as pages.
+    // Pages answer errors as pages.
     let rows = http::rows().into_iter().filter(|row| row.answers != Answers::Page);
     let paths: BTreeSet<_> = rows.map(|row| row.path).collect();
     assert!(paths.len() > 30 && paths.iter().all(|path| path.starts_with('/')), "{paths:?}");
     paths
 }
 
-/// A path with `value` for each of its parameters.
+/// Returns a path with `value` for each of its parameters.
 fn filled(path: &str, value: &str) -> String {
     let parts = path.split('/').map(|part| if part.starts_with('{') { value } else { part });
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// A request as it goes over the wire: what a client's library would not send.
+/// A raw request, because a client library would not send it.
 struct Asked {
     method: &'static str,
     target: String,
@@ -42,7 +42,8 @@ async fn ask(host: &Host, asked: &Asked) -> (u16, String, String) {
     (head[9..12].parse().unwrap(), head, body)
 }
 
-/// Neither well done, nor a challenge, nor an error in the form of its front, nor the envelope.
+/// Returns a complaint unless the answer is a success, a challenge, an error in the form of the
+/// front end, or the envelope.
 fn wrong(path: &str, status: u16, head: &str, body: &str) -> Option<String> {
     if status < 300 || status == 402 {
         return None;
@@ -87,7 +88,7 @@ async fn whatever_nonsense_is_asked_the_answer_is_the_envelope() {
         targets.dedup();
         for (number, target) in targets.into_iter().enumerate() {
             for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW"] {
-                // What deletes and what looks at all endpoints is asked by strangers alone.
+                // Deletions and rescans of all endpoints are requested without credentials only.
                 let credential = if method == "DELETE" || path.ends_with("rescan") { "" } else { credentials[number % credentials.len()] };
                 let (media, body) = if method == "GET" { bodies[0] } else { bodies[(number + asked) % bodies.len()] };
                 let request = Asked { method, target: target.clone(), headers: format!("{credential}{media}"), body: body.to_vec() };

@@ -1,6 +1,7 @@
-//! Each way a call can end badly: its status, its code, whose fault it is, and that nothing was taken.
+//! Every way in which a call can fail: the status, the code, the fault, and that nothing was
+//! charged.
 //!
-//! What a handler does wrong on a paid call is in `payments`.
+//! Errors of handlers in paid calls are in `payments`.
 
 use std::time::{Duration, Instant};
 
@@ -63,9 +64,9 @@ async fn a_body_that_is_not_json_is_refused() {
     let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
     host.send(post("/tools/echo", &deep)).await.fails(400, "invalid_json", "caller");
     host.send(post("/ai/invoke", "{")).await.fails(400, "invalid_json", "caller");
-    // Nothing counts as an empty object.
+    // An empty body counts as an empty object.
     assert_eq!(host.send(host.request(Method::POST, "/tools/echo")).await.is(200).json(), json!({ "echo": {} }));
-    // A payment is not taken for what is no request.
+    // An invalid request does not use up a payment.
     let payer = Payer::funded(&host, 1.0).await;
     let payment = payer.pay(&host.challenge("paid-echo").await);
     let paid = post("/tools/paid-echo", "{").header(payment.header, payment.encoded());
@@ -103,7 +104,8 @@ async fn an_unpaid_call_is_challenged_on_both_wires() {
     let mut tool = js("echo", 0.0125, ECHO);
     tool["description"] = json!("Says it again");
     let host = host_with(&[tool]).await;
-    // Before the input is looked at: indexers probe with an empty body.
+    // The challenge comes before the validation of the input, because indexers probe with an empty
+    // body.
     for request in [
         host.request(Method::POST, "/tools/echo").json(&json!({})),
         host.request(Method::POST, "/tools/echo").body("no json"),
@@ -144,7 +146,7 @@ async fn a_payment_that_is_not_what_was_asked_for_is_refused_by_its_reason() {
     let challenge = host.challenge("echo").await;
     let good = payer.pay(&challenge);
     let accepted = &challenge["accepts"][0];
-    // An authorisation changed and signed again.
+    // Change a field of the authorization and sign it again.
     let signed = |field: &str, value: &str| {
         let mut authorization = good.payload["payload"]["authorization"].clone();
         authorization[field] = json!(value);
@@ -361,7 +363,7 @@ async fn a_browser_may_ask_and_pay_from_another_origin() {
     let allowed = answer.has("access-control-allow-headers").to_ascii_lowercase();
     assert!(["content-type", "payment-signature", "x-payment"].iter().all(|name| allowed.contains(name)), "{allowed}");
     assert!(answer.has("access-control-allow-methods").contains("POST"));
-    // The challenge itself can be read from there.
+    // The challenge itself can be read by pages of other origins.
     let request = host.request(Method::POST, "/tools/echo").header("origin", "https://app.example.com").json(&json!({}));
     let challenge = host.send(request).await.is(402);
     let exposed = challenge.has("access-control-expose-headers").to_ascii_lowercase();
@@ -457,7 +459,7 @@ async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is()
         let told = format!("{}{}", error["message"], error["hint"]);
         assert!(told.contains("`foo`") && told.contains(known), "{path}: {error}");
     }
-    // A stranger learns of no route what it takes.
+    // A stranger does not learn which query parameters a route takes.
     host.get("/ai/builders/payouts?foo=1").await.fails(401, "unauthorized", "caller");
 }
 

@@ -40,7 +40,7 @@ async fn events_are_followed_live_and_from_the_last_id_on() {
         ids.push(told.id.unwrap());
     }
     drop(stream);
-    // While nobody follows.
+    // Nobody follows the feed yet.
     host.call("one-tool", &json!({ "n": 5 })).await.is(200);
     host.call("one-tool", &json!({ "fail": true })).await.is(502);
     let seen = eventually("six calls are told", Duration::from_secs(5), || async {
@@ -58,7 +58,7 @@ async fn events_are_followed_live_and_from_the_last_id_on() {
     let live = stream.next().await.unwrap();
     assert!(live.id > missed.id);
 
-    // All of the last hour, oldest first, is what the pages say, newest first.
+    // The stream of the last hour, with the oldest first, equals the pages, with the newest first.
     let mut stream = Stream::open(follow(&host, &key, "?since=1h&kind=call.succeeded")).await;
     for event in seen.iter().rev() {
         assert_eq!(stream.next().await.unwrap().data, *event);
@@ -98,7 +98,7 @@ async fn events_are_filtered_by_endpoint_and_kind() {
     host.send(stream).await.fails(400, "invalid_request", "caller");
 }
 
-/// More followers than one owner may have are turned away, and those there go on.
+/// Followers beyond the limit of an owner are refused, and the existing ones continue.
 #[tokio::test]
 async fn followers_of_one_feed_are_bounded() {
     let host = Host::start().await;

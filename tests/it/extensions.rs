@@ -1,4 +1,5 @@
-//! x402's extensions: what challenges and settlements carry, judged by x402's own package; and a client's own name of its payment.
+//! x402 extensions: the contents of challenges and settlements, validated by x402's own package,
+//! and the client's identifier of a payment.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ const MICROS: u64 = 10_000;
 const FUNDS: u64 = 1_000_000;
 const ORDER: &str = "order-0001-of-today";
 
-/// Counts its runs, and takes a moment.
+/// Counts its runs, and can be slow.
 const COUNTER: &str = "export default async (req, ctx) => {
     const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
     await ctx.kv.set('runs', runs);
@@ -22,7 +23,7 @@ const COUNTER: &str = "export default async (req, ctx) => {
     return { runs };
 };";
 
-/// A payment that its payer calls `name`.
+/// Returns a payment with `name` as its identifier.
 fn named(payment: &Payment, name: impl Into<Value>) -> Payment {
     let mut named = payment.clone();
     named.payload["extensions"] = json!({ "payment-identifier": { "info": { "required": false, "id": name.into() } } });
@@ -37,7 +38,8 @@ async fn counter() -> (Host, Payer, Value) {
     (host, payer, challenge)
 }
 
-/// What x402's package says of a tool's extensions; it ends badly where one does not hold.
+/// Validates a tool's extensions with x402's package, which fails if one is invalid. Returns its
+/// output.
 async fn judged(host: &Host, slug: &str, input: &Value) -> Value {
     let mut command = Command::new(Path::new("node"));
     command
@@ -51,7 +53,7 @@ async fn judged(host: &Host, slug: &str, input: &Value) -> Value {
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
 }
 
-/// A tool whose schemas have definitions, demands and examples of their own.
+/// Returns a tool whose schemas have definitions, constraints and examples.
 fn schemed() -> Value {
     let mut tool = js("schemed", PRICE, "export default async (req) => ({ got: req.input.city });");
     tool["inputSchema"] = json!({
@@ -92,12 +94,12 @@ async fn offers_receipts_and_entries_for_directories_hold_for_x402s_own_package(
         assert_eq!(told["POST"]["input"], json!({ "type": "http", "method": "POST", "bodyType": "json", "body": sample }));
         assert_eq!(told["GET"]["input"], json!({ "type": "http", "method": "GET", "queryParams": sample }));
         assert_eq!(told["MCP"]["input"]["inputSchema"]["required"], json!(["city"]));
-        // The record's own signature is what it was.
+        // The record's own signature is still valid.
         host.verify_receipt(&host.receipt(told["receiptId"].as_str().unwrap()).await).unwrap();
     }
 }
 
-/// Of the greatest schemas, texts and tags that a tool may have.
+/// Returns a tool with schemas, texts and tags of maximum size.
 fn biggest() -> Value {
     let mut tool = js(&"t".repeat(64), PRICE, "export default async () => ({});");
     tool["description"] = json!("\"漢\\".repeat(700).chars().take(2_000).collect::<String>());
@@ -128,7 +130,7 @@ async fn a_header_fits_a_stock_proxy_and_the_body_has_what_it_leaves_out() {
             let examples = &whole["extensions"]["bazaar"]["schema"]["properties"]["output"]["properties"]["example"];
             assert_eq!(examples, &tool["outputSchema"]);
         }
-        // Who pays for it echoes what it was told, as clients do.
+        // A client that pays returns the extensions unchanged.
         judged(&host, &slug, &json!({})).await;
     }
 }
@@ -163,7 +165,7 @@ async fn an_echo_that_was_changed_is_refused_and_one_of_any_way_to_ask_is_not() 
         assert_eq!(host.payment(&payment.id()).await, None);
         host.call_paid("count", &json!({}), &payment).await.is(200);
     }
-    // What is larger than a header may be is not read.
+    // A payment that is larger than a header may be is not read.
     let mut payment = payer.pay(&challenge);
     payment.payload["extensions"] = json!({ "of-my-own": "x".repeat(16 << 10) });
     assert_eq!(host.call_paid("count", &json!({}), &payment).await.is(402).json()["error"], "invalid_payload");
@@ -176,7 +178,7 @@ async fn of_eight_authorizations_with_one_identifier_that_come_at_once_one_is_ch
     let input = json!({ "ms": 150 });
     let payments: Vec<_> = (0..8).map(|_| named(&payer.pay(&challenge), ORDER)).collect();
     let mut answers = join_all(payments.iter().map(|payment| host.call_paid("count", &input, payment))).await;
-    // And later, with one more; over MCP too.
+    // One more later, and one over MCP.
     answers.push(host.call_paid("count", &input, &named(&payer.pay(&challenge), ORDER)).await);
     let first = answers[0].clone().is(200);
     for answer in &answers {
@@ -193,7 +195,7 @@ async fn an_identifier_names_one_request_of_one_payer() {
     let (host, payer, challenge) = counter().await;
     host.publish(&js("count-too", PRICE, COUNTER)).await;
     let bought = host.call_paid("count", &json!({}), &named(&payer.pay(&challenge), ORDER)).await.is(200);
-    // Another input, or another tool, is another request.
+    // A different input or a different tool is a different request.
     let other = async |slug: &str, input: Value| {
         let payment = named(&payer.pay(&host.challenge(slug).await), ORDER);
         host.call_paid(slug, &input, &payment).await.fails(409, "payment_reused", "caller");
@@ -201,12 +203,12 @@ async fn an_identifier_names_one_request_of_one_payer() {
     };
     other("count", json!({ "other": true })).await;
     other("count-too", json!({})).await;
-    // A stranger who guesses it is told nothing, and pays for an answer of their own.
+    // A stranger who guesses the identifier learns nothing, and pays for their own answer.
     let stranger = Payer::funded(&host, 1.0).await;
     let guessed = host.call_paid("count", &json!({}), &named(&stranger.pay(&challenge), ORDER)).await.is(200);
     assert_eq!(guessed.json(), json!({ "runs": 2 }));
     assert_ne!(guessed.receipt_id(), bought.receipt_id());
-    // One without money, or who only says that they are the payer, is told less.
+    // A payer without money, or with a false payer address, learns even less.
     let poor = host.call_paid("count", &json!({}), &named(&Payer::new().pay(&challenge), ORDER)).await;
     let mut posing = named(&stranger.pay(&challenge), ORDER);
     posing.payload["payload"]["authorization"]["from"] = json!(payer.address);
@@ -217,7 +219,7 @@ async fn an_identifier_names_one_request_of_one_payer() {
     assert_eq!((host.balance(&payer.address).await, host.balance(&stranger.address).await), (FUNDS - MICROS, FUNDS - MICROS));
 }
 
-/// What was signed can be read on the chain once it is settled; its name cannot.
+/// After the settlement everyone can read the signed data on the chain, but not the identifier.
 #[tokio::test]
 async fn a_named_payment_is_shown_again_with_its_name_or_refused() {
     let (host, payer, challenge) = counter().await;

@@ -1,4 +1,4 @@
-//! Wrong credentials: what is told of them, and how many an address may show.
+//! Wrong credentials: the refusals, and how many an address may try.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ async fn with(host: &Host, header: &str, value: &str, method: Method, path: &str
     host.send(host.request(method, path).header(header, value)).await
 }
 
-/// A refusal, but for the request that it is of.
+/// Returns a refusal without the request id.
 fn told(answer: &Answer) -> Value {
     let mut body = answer.json();
     body["error"].as_object_mut().unwrap().remove("requestId").unwrap();
@@ -41,7 +41,8 @@ async fn a_refusal_does_not_say_what_is_wrong_with_a_credential() {
     }
 }
 
-/// Requests with a wrong credential of every kind, and how each of them is refused while the address may still ask.
+/// A request with each kind of wrong credential, and the status of the refusal while the address
+/// may still try.
 const WRONG: [(&str, &str, Method, &str, u16); 5] = [
     ("x-admin-token", "adm_wrong", Method::GET, "/ai/admin/builders", 401),
     ("x-builder-key", "bk_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong", Method::POST, "/ai/builders/keys", 401),
@@ -66,7 +67,7 @@ async fn an_address_that_guesses_is_refused_with_right_credentials_too() {
         assert!((1..=20).contains(&wait), "{wait}");
         with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.fails(429, "rate_limited", "caller");
         host.call_credit("echo", &json!({}), &credit).await.fails(429, "rate_limited", "caller");
-        // Who shows no credential is nobody who guesses.
+        // A request without a credential is not a guess.
         host.call("free", &json!({})).await.is(200);
         host.call("echo", &json!({})).await.is(402);
         host.get("/ai/builders/me").await.fails(401, "unauthorized", "caller");
@@ -84,10 +85,10 @@ async fn right_and_missing_credentials_use_nothing_up() {
     for _ in 0..5 {
         host.get("/ai/builders/me").await.fails(401, "unauthorized", "caller");
         with(&host, "x-builder-key", &key, Method::GET, "/ai/builders/me").await.is(200);
-        // Known, and not allowed or not enough: no guess.
+        // A valid credential that lacks a right or money is not a guess.
         with(&host, "x-builder-key", &key, Method::GET, "/ai/admin/builders").await.fails(403, "not_owner", "caller");
         host.call_credit("echo", &json!({}), &credit).await.is(402);
-        // What a handler answers is no word of the host's.
+        // A status from a handler has no influence.
         let other = host.mint(0.01).await;
         host.call_credit("says-401", &json!({}), &other).await;
     }
@@ -138,7 +139,7 @@ async fn a_foreign_token_is_refused_before_it_is_counted_beyond_the_limit() {
     let answer = with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await;
     let wait: u64 = if answer.status == 429 { answer.has("retry-after").parse().unwrap() } else { 0 };
     assert!(wait <= 2, "what was refused is not held against the address: {wait} s");
-    // Where no credential is wanted the token is none.
+    // Where no credential is required, the token does not count as one.
     let free = host.request(Method::POST, "/tools/free").header("authorization", "Bearer x").json(&json!({}));
     host.send(free).await.is(200);
 }
@@ -156,7 +157,7 @@ async fn what_pages_of_other_origins_show_locks_nobody_else_out() {
     }
     assert_eq!(of_page("x-builder-key", "bk_wrong", "https://evil.example").await, 429, "pages have their own limit");
     with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.is(200);
-    // A page of this host counts as its address.
+    // A page of this host counts as its client's address.
     for _ in 0..3 {
         assert_eq!(of_page("x-builder-key", "bk_wrong", &host.url).await, 401);
     }

@@ -1,6 +1,7 @@
-//! One builder's attacks beside another builder's calls: whatever the first do to the host, those that ask for little are all answered.
+//! Attacks of one builder during calls of another. Whatever the attacks do to the host, all modest
+//! calls are answered.
 //!
-//! By counts alone: `cargo xtask bench fairness` has the times.
+//! The test checks counts only. `cargo xtask bench fairness` measures times.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::{
     shares,
 };
 
-/// What the attacker's tools do.
+/// The attacker's handlers.
 const ATTACKS: [(&str, &str); 7] = [
     ("loops", "for (;;) {}"),
     ("computes", "for (let n = 0; n < 3e7; n++); return 1;"),
@@ -24,15 +25,15 @@ const ATTACKS: [(&str, &str); 7] = [
     ("writes", "await Promise.all(Array.from({ length: 8 }, (_, n) => ctx.files.write(`f${n}`, 'x'.repeat(1 << 19)))); return 1;"),
 ];
 
-/// Connections of the attacker's, and addresses that they come from.
+/// Number of the attacker's connections, and of the addresses from which they come.
 const CONNECTIONS: u8 = 48;
 const ADDRESSES: u8 = 12;
-/// Calls that each victim makes beside each attack.
+/// Number of calls that each victim makes during each attack.
 const CALLS: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_attack_of_one_builder_costs_another_a_call() {
-    // The owners' shares alone: no address is refused for what it takes of the processor.
+    // Tests the shares of owners only: no address is refused for its processor time.
     let host = Host::builder().flag("--sandbox-processes", 16).flag("--address-cpu-percent", 0).start().await;
     let (_, attacker) = host.register("Attacker").await;
     let (_, victim) = host.register("Victim").await;
@@ -53,7 +54,8 @@ async fn no_attack_of_one_builder_costs_another_a_call() {
         let attack = join_all((0..CONNECTIONS).map(async |number| {
             let client = shares::at(10 + number % ADDRESSES);
             loop {
-                // One that now and then answers is not closed to all.
+                // A handler that always fails would be blocked for all callers, so let some of its
+                // calls succeed.
                 for calm in [false, true] {
                     _ = client.post(format!("{}/tools/{name}", host.url)).json(&json!({ "calm": calm })).send().await;
                 }

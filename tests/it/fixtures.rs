@@ -1,4 +1,4 @@
-//! Runs every `fixtures/tools/*/cases.jsonc` through a host. A new case needs no Rust.
+//! Runs every `fixtures/tools/*/cases.jsonc` on a host. A new case needs no Rust.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Host};
 
-/// The folders of a kind, by name.
+/// Returns the folders of a kind, sorted by name.
 pub fn folders(kind: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(kind);
     let mut folders: Vec<_> = fs::read_dir(root).unwrap().flatten().map(|entry| entry.path()).collect();
@@ -21,14 +21,14 @@ pub fn folders(kind: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// JSON with `//` comments on lines of their own.
+/// Reads JSON with `//` comments on separate lines.
 pub fn jsonc(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     let lines: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     serde_json::from_str(&lines.join("\n")).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The create body of the tool in `folder`.
+/// Returns the body of a create request for the tool in `folder`.
 pub fn draft(folder: &Path) -> Value {
     let mut draft = jsonc(&folder.join("tool.json"));
     for (name, language) in [("handler.js", "js"), ("handler.ts", "ts")] {
@@ -46,7 +46,7 @@ fn one_of(wanted: &Value, found: &Value) -> bool {
     wanted.as_array().map_or(wanted == found, |several| several.contains(found))
 }
 
-/// What is wrong with an answer to a case, if anything.
+/// Returns a complaint if an answer does not match its case.
 pub fn wrong(case: &Value, reply: &Answer) -> Option<String> {
     let wanted = case.get("error").or_else(|| case.get("publishError"));
     let body = serde_json::from_slice(&reply.body).unwrap_or(Value::Null);
@@ -77,7 +77,8 @@ pub fn wrong(case: &Value, reply: &Answer) -> Option<String> {
     None
 }
 
-/// Whether an answer came later than its case says. Shared machines are slower than the one the bound was set on.
+/// Returns a complaint if an answer was later than its case permits. The limit is tripled, because
+/// shared machines are slower.
 fn late(case: &Value, took: Duration) -> Option<String> {
     let bound = case["within_ms"].as_u64().map(Duration::from_millis);
     bound.is_some_and(|bound| took > bound * 3).then(|| format!("took {} ms", took.as_millis()))
@@ -97,7 +98,8 @@ async fn shipped_tools_do_what_their_cases_say() {
         let cases = jsonc(&folder.join("cases.jsonc"));
         let mut recorded = false;
         for case in cases.as_array().unwrap() {
-            // Recorded answers of other servers cannot be given here, nor what a tool keeps of them in kv.
+            // A host has no recorded answers of other servers, so it also lacks what a tool stored
+            // from them in kv.
             recorded |= case.get("http").is_some();
             if case.get("http").is_some() || (recorded && draft["capabilities"]["kv"] == true) {
                 continue;

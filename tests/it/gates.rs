@@ -1,4 +1,4 @@
-//! Who may do what: builders within the policy, admins beyond it, and what a running call loses.
+//! Permissions: builders within the policy, admins beyond it, and what a running call loses.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
-/// Reads kv until it is stopped, and says when it has begun.
+/// Reads kv until it is stopped, and logs when it has begun.
 const READS: &str = "export default async (req, ctx) => {
     ctx.log.info('begun');
     for (let n = 0; n < 400; n++) {
@@ -40,7 +40,7 @@ async fn set_policy(host: &Host, policy: Value) -> Value {
     host.manage(Method::PUT, "/ai/admin/policy", &policy).await.is(200).json()["policy"].clone()
 }
 
-/// The names of the capabilities that are there.
+/// Returns the names of the enabled capabilities.
 fn names(capabilities: &Value) -> Vec<&str> {
     capabilities.as_object().unwrap().iter().filter_map(|(name, there)| (there == true).then_some(name.as_str())).collect()
 }
@@ -117,7 +117,7 @@ async fn what_the_policy_does_not_give_waits_for_an_admin() {
     host.call("asks", &json!({})).await.is(200);
     assert_eq!(host.manage(Method::GET, "/ai/admin/reviews", &Value::Null).await.json()["reviews"], json!([]));
 
-    // A new host waits, a removed one is gone at once, and what is there stays.
+    // A new host needs an approval, a removed one is removed at once, and the others stay.
     let hosts = json!({ "allowedHosts": ["c.example.net", "api.example.com"] });
     let asked = patch(&host, &key, "asks", hosts).await.is(200).json()["endpoint"].clone();
     assert_eq!((&asked["allowedHosts"], &asked["requestedHosts"]), (&json!(["api.example.com"]), &json!(["c.example.net"])));
@@ -129,7 +129,7 @@ async fn what_the_policy_does_not_give_waits_for_an_admin() {
     let none = patch(&host, &key, "asks", json!({ "allowedHosts": [], "capabilities": { "kv": true } })).await.is(200).json();
     assert_eq!((names(&none["endpoint"]["capabilities"]), &none["endpoint"]["allowedHosts"]), (vec!["kv"], &json!([])));
     host.call("asks", &json!({})).await.fails(502, "handler_failed", "tool");
-    // What was given up is asked for anew.
+    // A capability that was given up must be requested again.
     let again = patch(&host, &key, "asks", json!({ "capabilities": { "kv": true, "files": true } })).await.is(200).json();
     assert_eq!(names(&again["endpoint"]["requestedCapabilities"]), ["files"]);
     let told: Vec<_> = kinds(&host, &key).await.into_iter().filter(|kind| !kind.starts_with("call.")).collect();
@@ -185,7 +185,8 @@ async fn what_an_admin_took_back_its_builder_does_not_take_again() {
     let asked = at(&host, &key, "again").await;
     assert_eq!((names(&asked["capabilities"]), names(&asked["requestedCapabilities"])), (vec!["logs"], vec!["kv"]));
     host.call("again", &json!({})).await.fails(502, "handler_failed", "tool");
-    // The policy gives kv to builders; only an admin gives it to this one.
+    // The policy grants kv to builders. But an admin revoked it here, so only an admin can grant it
+    // again.
     let granted = host.change("again", &json!({ "capabilities": { "kv": true, "logs": true } })).await;
     assert_eq!((names(&granted["capabilities"]), names(&granted["requestedCapabilities"])), (vec!["kv", "logs"], vec![]));
     decide(&host, "again", json!({ "decision": "approve", "capabilities": { "files": true }})).await.fails(
@@ -228,7 +229,8 @@ async fn the_policy_is_changed_whole_by_its_revision_and_holds_at_once() {
     host.post("/ai/invoke", &invoke).await.is(200);
     let narrowed = at(&host, &key, "wide").await;
     assert_eq!((&narrowed["limits"]["inputBytes"], &narrowed["limits"]["wallMs"]), (&json!(100_000), &json!(5_000)));
-    // Taking a capability out of the policy revokes nothing, and gives it to nobody else.
+    // If the policy no longer has a capability, endpoints that have it keep it, but no other
+    // endpoint gets it.
     assert_eq!(names(&narrowed["capabilities"]), ["kv", "logs"]);
     let second = host.as_builder(&key, Method::POST, CREATE, &tool("second", 0.0, ECHO)).await.is(200).json()["endpoint"].clone();
     assert_eq!((names(&second["capabilities"]), names(&second["requestedCapabilities"])), (vec!["logs"], vec!["kv"]));
@@ -305,7 +307,7 @@ async fn deleting_an_endpoint_undoes_no_decision_of_an_admin() {
         decide(&host, "decided", verdict).await.is(200);
         delete().await;
         create().await.fails(409, "slug_taken", "caller");
-        // An admin gives the slug out again.
+        // An admin releases the slug by creating an endpoint with it.
         host.manage(Method::POST, &format!("{CREATE}?builderId={id}"), &js("decided", 0.0, ECHO)).await.is(200);
     }
     delete().await;

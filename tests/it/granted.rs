@@ -1,4 +1,4 @@
-//! Every op of every capability, over HTTP: granted, not granted, and taken back while the call runs.
+//! Every op of every capability, over HTTP: granted, not granted, and revoked during the call.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,7 +11,7 @@ use tollhouse_protocol::OpRequest;
 
 use crate::harness::{Host, eventually, js, stream::Stream};
 
-/// Asks for one op, and goes on until it is answered otherwise, where it is to.
+/// Makes one op. If the call is to see a revocation, repeats it until the answer changes.
 const ASKS: &str = r#"
 const ASKS = {
   KvGet: ({ kv }) => kv.get("a"),
@@ -45,7 +45,7 @@ export default async ({ input }, ctx) => {
 
 const GRANTED: [&str; 4] = ["kv", "files", "httpGetJson", "logs"];
 
-/// The handler, with all capabilities or none.
+/// Returns the tool with all capabilities or none.
 fn tool(slug: &str, is_granted: bool) -> Value {
     let mut tool = js(slug, 0.0, ASKS);
     tool["capabilities"] = capabilities(is_granted);
@@ -58,7 +58,7 @@ fn capabilities(are_granted: bool) -> Value {
     GRANTED.iter().map(|name| ((*name).to_owned(), json!(are_granted))).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// A host that may ask a server for JSON, and where that is.
+/// Starts a host that may call a JSON server, and returns the address of that server.
 async fn host() -> (Host, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -67,7 +67,7 @@ async fn host() -> (Host, String) {
     (Host::builder().flag("--guard-allow", &address).start().await, format!("http://{address}/"))
 }
 
-/// The names of all ops.
+/// Returns the names of all ops.
 fn ops() -> BTreeSet<String> {
     let name = |request: OpRequest| format!("{request:?}").split([' ', '{']).next().unwrap().to_owned();
     OpRequest::each().into_iter().map(name).collect()
@@ -127,7 +127,7 @@ async fn every_op_is_refused_from_the_moment_on_at_which_its_grant_is_taken_back
     assert!(lines.iter().all(|line| line.ends_with(" was done")), "a line was written without its grant: {lines:?}");
 }
 
-/// What the handler logged.
+/// Returns the log messages of the handler.
 async fn lines(host: &Host, slug: &str) -> Vec<String> {
     let logged = host.manage(Method::GET, &format!("/ai/endpoints/{slug}/logs?limit=100"), &json!({})).await.is(200).json();
     let messages = logged["logs"].as_array().unwrap().iter().map(|line| line["message"].as_str().unwrap().to_owned());

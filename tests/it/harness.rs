@@ -1,4 +1,5 @@
-//! What the tests speak: a host that runs as a process, payers who sign, a facilitator that does as it is told.
+//! Helpers of the tests: a host as a process, payers that sign, and facilitators with a given
+//! behavior.
 
 mod answer;
 pub mod balancer;
@@ -42,7 +43,8 @@ pub use self::{
     random::random,
 };
 
-/// The body of `POST /ai/endpoints/create` for a JavaScript tool that may use kv and logs, vouched for.
+/// Returns the body of `POST /ai/endpoints/create` for a JavaScript tool with kv and logs and the
+/// attestation.
 pub fn js(slug: &str, price_usd: f64, source: &str) -> Value {
     json!({
         "slug": slug,
@@ -50,19 +52,20 @@ pub fn js(slug: &str, price_usd: f64, source: &str) -> Value {
         "priceUsd": price_usd,
         "handlerType": "js_request_response",
         "capabilities": { "kv": true, "logs": true },
-        // No two tools have the same source, as no two builders' have: a copy of another's is reviewed.
+        // Every tool has a different source: a copy of another builder's source would need a
+        // review.
         "handler": { "source": format!("{source}\n// {slug}"), "language": "js" },
         "safetyAttestation": { "accepted": true },
     })
 }
 
-/// How many rounds the variable asks for, as the long forms of `cargo xtask` set it.
+/// Returns the number of rounds in the variable, which the long forms of `cargo xtask` set.
 pub fn rounds_asked(name: &str) -> Option<usize> {
     #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
     std::env::var(name).ok().map(|rounds| rounds.parse().unwrap())
 }
 
-/// Asks again until `ask` has an answer; panics when it has none within `patience`.
+/// Repeats `ask` until it returns an answer. Panics if there is none within `patience`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, patience: Duration, mut ask: impl FnMut() -> F) -> T {
     let begun = std::time::Instant::now();
     loop {

@@ -1,7 +1,10 @@
-//! Every `fixtures/hostile/*/cases.jsonc` against one live host, beside a tool that must answer right all the while.
+//! Runs every `fixtures/hostile/*/cases.jsonc` on one host, and meanwhile checks that a harmless
+//! tool answers correctly.
 //!
-//! A new case needs no Rust. What one says must happen is held against what did: code, fault, the innocent answer, and that nothing
-//! was charged. At the end the host holds what it held: memory below a bound, no process and no descriptor more.
+//! A new case needs no Rust. The expected result of a case is compared with the actual one: code,
+//! fault, the answer of the harmless tool, and that nothing was charged. At the end the host must
+//! use as much as before: memory within a bound, no additional process and no additional
+//! descriptor.
 
 mod control;
 mod server;
@@ -27,55 +30,57 @@ use crate::{
     shares,
 };
 
-/// Set, it says how often all of them run: one after the other, and each within its limit and [`GRACE`].
+/// If set, the number of runs of all fixtures, one after the other, each within its limit plus
+/// [`GRACE`].
 const ROUNDS: &str = "TOLLHOUSE_HOSTILE_ROUNDS";
 
-/// Set, it says in which tier they run.
+/// If set, the sandbox tier.
 const TIER: &str = "TOLLHOUSE_HOSTILE_TIER";
 
-/// Folders at once, where nothing is timed: many of them wait for a limit.
+/// Number of concurrent folders when times are not checked. Many of them wait for a limit.
 const LANES: usize = 2;
 
-/// Blank workers, which are there before and after.
+/// Number of spare workers, which exist before and after.
 const SPARES: usize = 2;
 
-/// How much later than its limit a call ends at most, on a machine that does nothing else.
+/// Maximum time by which a call may end after its limit, on an otherwise idle machine.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The same on one that does.
+/// The same on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What those have whose fixture does not say, where nothing is timed: other limits than this one are to end them.
+/// Wall time limit for fixtures that set none, when times are not checked. It is long, so that
+/// other limits end them.
 const WALL_MS: u64 = 60_000;
 
-/// What the host holds at most, beyond what it held before: the bytes that may be under way, and what it is made of. A worker's
-/// memory is its own.
+/// Maximum memory of the host beyond its initial memory: the bytes in flight, and the host's own
+/// data. Memory of workers does not count.
 const RESIDENT: u64 = 320 << 20;
 
-/// What each costs: so that it shows what was charged.
+/// Price of each fixture, so that charges can be checked.
 const PRICE_USD: f64 = 0.01;
 const PRICE_MICROS: u64 = 10_000;
 
-/// What all fixtures are run on.
+/// The environment of all fixtures.
 struct Scene {
     host: Host,
-    /// Where a fixture's `{{server}}` is.
+    /// The address that replaces `{{server}}` in fixtures.
     server: String,
     control: Control,
     strict: bool,
     ran: AtomicU64,
-    /// How long the case took beyond its limit that took longest, and which one it was.
+    /// The longest time by which a case exceeded its limit, and the name of that case.
     latest: Mutex<(Duration, String)>,
     failures: Mutex<Vec<String>>,
 }
 
-/// A fixture while it runs.
+/// A running fixture.
 struct Fixture<'a> {
     name: String,
     draft: &'a Value,
     created: Answer,
     creating: Duration,
-    /// Who calls it.
+    /// Makes its calls.
     client: Client,
     credit: String,
 }
@@ -86,7 +91,7 @@ async fn hostile_handlers_end_as_their_cases_say() {
     let [rounds, tier] = [ROUNDS, TIER].map(|name| std::env::var(name).ok());
     let rounds = rounds.map(|rounds| rounds.parse::<usize>().unwrap());
     let server = server::start().await;
-    // That one address has its share is tested elsewhere: here each attack has all it can get.
+    // Other tests cover the share of one address. Here each attack may use everything.
     let how = tier.iter().fold(Host::builder(), |how, tier| how.flag("--sandbox-tier", tier));
     let how = how.flag("--guard-allow", &server).flag("--address-cpu-percent", 0).flag("--sandbox-spares", SPARES).flag("--log", "warn");
     let host = how.start().await;
@@ -122,7 +127,7 @@ async fn hostile_handlers_end_as_their_cases_say() {
     println!("{ran} cases, {} answers of the control; {memory}", scene.control.asked());
     assert!(most < before.resident + RESIDENT, "{memory}");
     let host = scene.host;
-    // A worker that served goes when it has been idle for a minute.
+    // A used worker ends after a minute without work.
     eventually("no process and no descriptor is left", Duration::from_secs(180), async || {
         let now = Held::by(&host);
         (now.processes <= before.processes && now.descriptors <= before.descriptors + 2).then_some(())
@@ -130,7 +135,7 @@ async fn hostile_handlers_end_as_their_cases_say() {
     .await;
 }
 
-/// What a host has of the machine.
+/// The resources that a host uses.
 struct Held {
     resident: u64,
     processes: usize,
@@ -143,7 +148,7 @@ impl Held {
     }
 }
 
-/// Looks at the host's memory for ever.
+/// Measures the host's memory in an endless loop.
 async fn watch(host: &Host, peak: &AtomicU64) {
     loop {
         peak.fetch_max(host.resident(), Ordering::Relaxed);
@@ -165,7 +170,7 @@ impl Scene {
         .await;
     }
 
-    /// Publishes what is in a folder, calls it as its cases say, and deletes it.
+    /// Publishes the tool in a folder, calls it according to its cases, and deletes it.
     async fn run(&self, folder: &Path, client: Client) {
         let mut draft = self.filled(draft(folder));
         draft["priceUsd"] = json!(PRICE_USD);
@@ -186,7 +191,8 @@ impl Scene {
         self.host.manage(Method::DELETE, &format!("/ai/endpoints/{slug}"), &json!({})).await;
     }
 
-    /// What came of publishing, and how long that took. Who had sources stopped again and again as they were loaded is told to wait.
+    /// Returns the result of the publication and its duration. If the owner must wait, because
+    /// loading was stopped too often, tries again.
     async fn publish(&self, draft: &Value) -> (Answer, Duration) {
         loop {
             let began = Instant::now();
@@ -199,7 +205,7 @@ impl Scene {
         }
     }
 
-    /// Sets what `secrets.json` has, if there is one.
+    /// Sets the secrets in `secrets.json`, if it exists.
     async fn keep_secrets(&self, folder: &Path, slug: &str) {
         let file = folder.join("secrets.json");
         let secrets = if file.is_file() { jsonc(&file) } else { json!({}) };
@@ -215,7 +221,7 @@ impl Scene {
 }
 
 impl Fixture<'_> {
-    /// What is wrong with how a case ended, if anything.
+    /// Returns a complaint if a case ended wrongly.
     async fn meets(&self, case: &Value, scene: &Scene) -> Option<String> {
         let before = scene.host.credit_balance(&self.credit).await;
         let (reply, took) =
@@ -236,13 +242,15 @@ impl Fixture<'_> {
         (host.send(request).await, began.elapsed())
     }
 
-    /// Whether a case ended later than its limits say: those of the endpoint, and the case's own.
+    /// Returns a complaint if a case ended later than its limits permit: those of the endpoint, and
+    /// its own.
     fn late(&self, case: &Value, took: Duration, scene: &Scene) -> Option<String> {
         let limit = |name: &str, default: u64| Duration::from_millis(self.draft["limits"][name].as_u64().unwrap_or(default));
         let defaults = Limits::default();
         let by_limit = match case.get("error") {
             _ if self.created.status != 200 => limit("loadWallMs", defaults.load_wall_ms),
-            // Who is given little of the processor has all of the other time for it.
+            // On a busy machine, a call may use its whole wall time before it reaches its processor
+            // time.
             Some(error) if scene.strict && error["code"] == "cpu_time_exceeded" => limit("cpuMs", defaults.cpu_ms),
             _ => limit("wallMs", defaults.wall_ms),
         };
@@ -256,8 +264,8 @@ impl Fixture<'_> {
     }
 }
 
-/// The case, as it may end on a machine that does more than this: what is to be stopped by its processor time may have had so
-/// little of the processor that its other time is over first.
+/// Returns the case with the results that a busy machine permits: a call that gets little processor
+/// time may reach its wall time limit first.
 fn patient(case: &Value, strict: bool) -> Value {
     let mut case = case.clone();
     let (cpu, wall) = (json!("cpu_time_exceeded"), json!("wall_time_exceeded"));
@@ -269,7 +277,8 @@ fn patient(case: &Value, strict: bool) -> Value {
     case
 }
 
-/// What is wrong with what a call took, if anything: its price where it was answered with success, and else nothing.
+/// Returns a complaint if the wrong amount was charged. A success costs the price, everything else
+/// nothing.
 fn wrongly_charged(reply: &Answer, charged: u64) -> Option<String> {
     let due = if (200..300).contains(&reply.status) { PRICE_MICROS } else { 0 };
     if charged != due {

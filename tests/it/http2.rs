@@ -1,4 +1,4 @@
-//! Connections of HTTP/2: frames that belong to no request, and answers that nobody takes.
+//! HTTP/2 connections: frames without a request, and answers that the client does not read.
 
 use std::{
     net::Ipv4Addr,
@@ -14,7 +14,7 @@ use crate::harness::{
 };
 
 const SECONDS: Duration = Duration::from_secs(20);
-/// For how long a flood goes on that the host should end.
+/// Maximum duration of a flood that the host must end.
 const LONGEST: Duration = Duration::from_secs(60);
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
@@ -62,10 +62,10 @@ async fn frames_without_requests_close_their_connections() {
         raw.rest().await;
         assert_eq!(closed(&host, "frames").await, before + 1, "{what}");
     }
-    // Strangers write no lines of the log: h2 warns of each PING ACK.
+    // Strangers must not cause log lines. (h2 itself warns of each PING ACK.)
     assert!(!host.log().contains("PING"), "{}", host.log());
-    // Frames of a request that are none of its body, or go on for ever; and an ACK that nothing asked for, which is an error by itself
-    // (RFC 9113, section 6.5.3) where it is read before its like are counted.
+    // Frames of a request that carry no body, or that never end; and an unsolicited ACK, which is
+    // an error in itself (RFC 9113, section 6.5.3) if it is read before such frames are counted.
     for (what, first, flood) in [
         ("SETTINGS with ACK", frame(SETTINGS, 1, 0, &[]), frame(SETTINGS, 1, 0, &[])),
         ("empty DATA", Frame::post(1, "/tools/nothing"), frame(DATA, 0, 1, &[])),
@@ -82,7 +82,8 @@ async fn frames_without_requests_close_their_connections() {
     host.get("/health/live").await.is(200);
 }
 
-/// A request with so many header fields of a byte each: the first is written out, the others name it (RFC 7541, sections 6.1 and 6.2.1).
+/// Adds header fields of one byte each to a request: the first as text, the others by index (RFC
+/// 7541, sections 6.1 and 6.2.1).
 fn with_fields(mut request: Frame, fields: usize) -> Frame {
     request.payload.extend([0x40, 1, b'a', 1, b'b']);
     request.payload.extend(std::iter::repeat_n(0x80 | 62, fields - 1));
@@ -109,7 +110,8 @@ async fn a_request_has_so_many_header_fields() {
     assert_eq!(raw.frame_of(HEADERS).await.unwrap().payload[0], 0x88, "status 200");
 }
 
-/// A byte on the wire is a field in memory: refusals cost as much as answers, and earned as much.
+/// Regression: each byte on the wire becomes a field in memory. Refusals cost as much as answers,
+/// and earned the connection as much credit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_are_refused_close_their_connections() {
     let host = Host::builder().flag("--http2-overhead-frames", 10).flag("--rate-limit", 20).start().await;
@@ -118,12 +120,13 @@ async fn requests_that_are_refused_close_their_connections() {
     raw.begin_http2(&[]).await;
     let begun = Instant::now();
     'asking: for n in (0..u32::MAX).step_by(20) {
-        // The table of fields is the connection's: what the first has written out, the others name.
+        // The header table belongs to the connection: later requests refer to the fields of the
+        // first one.
         let requests = (n..n + 20).map(|n| with_fields(Frame::get(2 * n + 1, "/health/live"), 1_000).bytes());
         if begun.elapsed() > LONGEST || !raw.try_send(&requests.collect::<Vec<_>>().concat(), SECONDS).await {
             break;
         }
-        // Its client reads what it is answered: nothing else closes it.
+        // The client reads the answers, so that there is no other reason to close the connection.
         for _ in 0..20 {
             if raw.frame_of(HEADERS).await.is_none() {
                 break 'asking;
@@ -132,7 +135,7 @@ async fn requests_that_are_refused_close_their_connections() {
     }
     assert!(begun.elapsed() < LONGEST, "over HTTP/2: the connection is closed");
     assert!(closed(&host, "frames").await > before, "over HTTP/2");
-    // Of HTTP/1, where there are no frames.
+    // The same over HTTP/1, which has no frames.
     let before = closed(&host, "frames").await;
     let mut raw = Raw::open_from(&host, ELSEWHERE).await;
     let begun = Instant::now();
@@ -152,7 +155,7 @@ async fn heads_whose_bodies_do_not_come_count_as_bodies_in_memory() {
     let bytes = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
     let mut raw = Raw::open_from(&host, ELSEWHERE).await;
     raw.begin_http2(&[]).await;
-    // 90 fields of 8 bytes and what each takes beside: about 12 KB.
+    // 90 fields of 8 bytes plus overhead: about 12 KB.
     for n in 0..90 {
         raw.send(with_fields(Frame::post(2 * n + 1, "/tools/echo"), 90).bytes()).await;
     }
@@ -180,7 +183,8 @@ async fn a_host_may_count_no_frames() {
 async fn frames_that_go_with_requests_and_answers_are_no_overhead() {
     let host = Host::builder().flag("--http2-overhead-frames", 1).start().await;
     let mut raw = Raw::open(&host).await;
-    // A small window, so that there is an update for every few kilobytes, on the stream and on the connection.
+    // A small window, so that each few kilobytes need window updates for the stream and the
+    // connection.
     raw.begin_http2(&[(INITIAL_WINDOW_SIZE, 4 << 10)]).await;
     let mut acknowledged = 0;
     for stream in (1..60).step_by(2) {
@@ -194,19 +198,19 @@ async fn frames_that_go_with_requests_and_answers_are_no_overhead() {
             raw.send([frame(WINDOW_UPDATE, 0, stream, &more).bytes(), frame(WINDOW_UPDATE, 0, 0, &more).bytes()].concat()).await;
             acknowledged += 2;
         }
-        // As a client does that keeps its connection alive.
+        // As clients do to keep the connection alive.
         raw.send(Frame::ping().bytes()).await;
         assert!(raw.frame_of(PING).await.is_some_and(|pong| pong.is_ack()));
     }
     assert!(acknowledged > 1_000, "{acknowledged} updates");
 }
 
-/// Bytes of answers that the host holds.
+/// Returns the bytes of answers that the host holds.
 async fn held(host: &Host) -> u64 {
     host.get("/health").await.is(200).json()["intake"]["answerBytesHeld"].as_u64().unwrap()
 }
 
-/// Asks for `path` so often on one connection, and takes nothing of the answers.
+/// Requests `path` this many times on one connection, without reading the answers.
 async fn hoard(host: &Host, from: Ipv4Addr, path: &str, times: u32) -> Raw {
     let mut raw = Raw::open_from(host, from).await;
     raw.begin_http2(&[(INITIAL_WINDOW_SIZE, 0)]).await;
@@ -239,14 +243,14 @@ async fn answers_that_nobody_takes_hold_no_more_than_the_memory_for_answers() {
         most = most.max(held(&host).await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Beyond its share: refusals, each with what an answer takes beside its body.
+    // Refusals are not within the share. Each one needs memory like an answer without a body.
     let refusals = u64::from(CONNECTIONS) * 40 * (9 << 10);
     assert!(most <= OF_ADDRESS + refusals, "{most} bytes are held");
     let grown = host.resident().saturating_sub(before);
     println!("240 answers of 1 MB asked for: {} KiB held, {} MiB more resident", most >> 10, grown >> 20);
-    // What is on its way from workers counts as well, and is more on a machine that is busy.
+    // Data on the way from workers count too, and there are more of them on a busy machine.
     assert!(grown < 200 << 20, "the process has grown by {grown} bytes");
-    // Another address has its own, and gets long answers.
+    // Another address has its own share, and gets long answers.
     host.call("big", &json!({})).await.is(200);
     host.get(LONG).await.is(200);
     drop(hoards);
@@ -256,7 +260,7 @@ async fn answers_that_nobody_takes_hold_no_more_than_the_memory_for_answers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_reads_nothing_asks_for_nothing_more() {
     let host = Host::builder().flag("--address-answer-bytes-held", 1 << 20).start().await;
-    // Fewer on each connection than would have it closed.
+    // Fewer on each connection than the number that would close it.
     let hoards = join_all((0..8).map(|_| hoard(&host, ELSEWHERE, LONG, 7))).await;
     let refused = eventually("the address has its share", SECONDS, || async {
         let mut further = Raw::open_from(&host, ELSEWHERE).await;
@@ -281,7 +285,8 @@ async fn an_address_that_reads_nothing_asks_for_nothing_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paid_answer_goes_out_whatever_strangers_hold() {
-    // All of it is one address's, who waits longer than the test takes.
+    // There is no limit per address. One address fills the whole memory, and waits longer than the
+    // test takes.
     let host = Host::builder().flag("--answer-bytes-held", 1 << 20).flag("--address-answer-bytes-held", 0).start().await;
     let answer = "export default () => ({ text: 'x'.repeat(200_000) });";
     host.publish(&js("paid", 0.01, answer)).await;

@@ -14,7 +14,7 @@ fn doctor_tells_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
     let findings =
         told["findings"].as_array().unwrap().iter().filter(|found| found["of"].as_str().is_some_and(|of| of.ends_with(", jail")));
     let findings: Vec<_> = findings.collect();
-    // That of the settings is told without its name.
+    // The configured tier is not named in its finding.
     let other = format!(", tier {}, jail", Tier::Jitless);
     let of_other = findings.iter().filter(|found| found["of"].as_str().unwrap().ends_with(&other)).count();
     assert!(of_other > 0 && findings.len() == 2 * of_other, "{told}");
@@ -24,7 +24,7 @@ fn doctor_tells_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
         for layer in JailLayer::ALL.map(|layer| layer.to_string()) {
             assert_eq!(words.iter().filter(|word| **word == layer).count(), 1, "{layer} in {text}");
         }
-        // Layers that need the same are told it once.
+        // Layers with the same requirement share one remedy.
         let lacking = text.split_once("   ").map(|(_, lacking)| lacking).unwrap_or_default();
         let remedies: Vec<_> = found["remedies"].as_array().unwrap().iter().map(|remedy| remedy.as_str().unwrap()).collect();
         for layer in JailLayer::ALL.map(|layer| layer.to_string()) {
@@ -47,7 +47,7 @@ async fn health_tells_each_layer_as_in_force_or_with_what_refused_it() {
     assert!(refused.iter().all(|row| row["errno"].as_i64().is_some_and(|errno| errno > 0) && row["error"].is_string()), "{refused:?}");
     let told = of("jail").into_iter().chain(refused.iter().map(|row| row["layer"].clone()));
     let mut told: BTreeSet<_> = told.map(|layer| layer.as_str().unwrap().to_owned()).collect();
-    // On V8 the usual tier is without.
+    // The default tier on V8 does not have this layer.
     told.insert(JailLayer::NoExec.to_string());
     assert_eq!(told, JailLayer::ALL.map(|layer| layer.to_string()).into());
     let [tier] = &sandbox["tiers"].as_array().unwrap()[..] else { panic!("one tier is in use: {sandbox}") };
@@ -69,7 +69,7 @@ fn host_does_not_start_without_a_layer_that_is_named() {
     let said = String::from_utf8_lossy(&unknown.stderr);
     assert!(!unknown.status.success() && said.contains("`walls` is no layer of the jail"), "{said}");
 
-    // Neither who is not root nor a root without this right makes other users of its workers.
+    // Neither a normal user nor root without this capability can run workers as separate users.
     let mut host = start("own_user");
     if rustix::process::geteuid().is_root() {
         host = within("setpriv", &["--bounding-set=-setuid", "--"], &host);

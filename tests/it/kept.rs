@@ -1,4 +1,4 @@
-//! What a host has answered is there after it was killed, or its database, whatever kind of state it is.
+//! State of any kind that a host has acknowledged survives a kill of the host or of its database.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{
     revenue::{events, tool},
 };
 
-/// Remembers, writes and logs what it is told, and tells what it has.
+/// Stores, writes and logs the given value, or returns the stored values.
 const TOOL: &str = "export default async (req, ctx) => {
     const { set } = req.input;
     if (set) { await ctx.kv.set('kept', set); await ctx.files.write('kept.txt', set); ctx.log.info(set); }
     return { kept: await ctx.kv.get('kept'), file: await ctx.files.readText('kept.txt'), secret: ctx.env.API_KEY === 'sesame' };
 };";
 
-/// Whom state of each kind is of.
+/// The owners of the state.
 struct Owner {
     key: String,
     credit: String,
@@ -28,7 +28,7 @@ fn how() -> HostBuilder {
     Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").flag("--fee-bps", 1_000)
 }
 
-/// Makes state of each kind. What is answered last is on disk, and so is all else by then.
+/// Creates state of each kind. The last answer is durable, and thus everything before it.
 async fn make(host: &Host) -> Owner {
     let policy = json!({ "builderCapabilities": { "kv": true, "files": true, "logs": true } });
     host.manage(Method::PUT, "/ai/admin/policy", &policy).await.is(200);
@@ -63,7 +63,7 @@ async fn make(host: &Host) -> Owner {
     Owner { key, credit, receipts }
 }
 
-/// What a host answers of it.
+/// Returns the host's answers about this state.
 async fn told(host: &Host, owner: &Owner) -> Value {
     let get = async |path: &str| host.as_builder(&owner.key, Method::GET, path, &Value::Null).await.is(200).json();
     let manage = async |path: &str| host.manage(Method::GET, path, &Value::Null).await.is(200).json();
@@ -94,7 +94,8 @@ async fn told(host: &Host, owner: &Owner) -> Value {
     })
 }
 
-/// The host, which was killed, tells what it told before, and what its handlers have kept.
+/// Checks that the host gives the same answers as before the kill, and that its handlers still have
+/// their data.
 async fn is_kept(host: &Host, owner: &Owner, before: &Value) {
     let after = told(host, owner).await;
     for (name, before) in before.as_object().unwrap() {
@@ -123,7 +124,7 @@ async fn what_was_answered_outlives_a_kill_of_the_database() {
     server.kill9();
     host.kill9();
     server.run();
-    // Nobody has asked before the kill: it fell behind the last answer.
+    // The kill came after the last answer, so nobody has read the state before it.
     host.restart().await;
     let after = told(&host, &owner).await;
     let made = |name: &str| after[name].as_array().map(Vec::len);

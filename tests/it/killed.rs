@@ -1,5 +1,5 @@
-//! The host is killed at random moments beside a facilitator that does not always answer, on a slow disk: what moved has one receipt and
-//! one answer, and what did not move can be paid with again.
+//! The host is killed at random moments, with an unreliable facilitator and a slow disk. Each
+//! settled payment has one receipt and one answer, and each unsettled one can be used again.
 
 use std::{
     collections::BTreeSet,
@@ -19,13 +19,13 @@ use crate::{
     harness::{Answer, Erratic, Host, Payer, Payment, eventually, js, random, rounds_asked},
 };
 
-/// How many kills fall into paid calls, where no more are asked for; as many fall into starts.
+/// Default number of kills during paid calls. The number of kills during starts is the same.
 const ROUNDS: usize = 5;
 const PAYERS: usize = 16;
-/// Longest time from the first paid calls to the kill.
+/// Maximum time from the first paid calls to the kill.
 const LONGEST_MS: u64 = 600;
 
-/// Each run of one payment is remembered, and answers differently.
+/// Remembers each run of a payment, and returns different answers.
 const TOOL: &str = "export default async (req, ctx) => {
     const key = `runs ${req.input.n}`, runs = (await ctx.kv.get(key)) ?? [];
     if (req.input.ask) return { runs };
@@ -33,14 +33,14 @@ const TOOL: &str = "export default async (req, ctx) => {
     return { n: req.input.n, run: crypto.randomUUID() };
 };";
 
-/// One payment, and all that it was answered with status 200.
+/// A payment and all of its answers with status 200.
 struct Sent {
     payment: Payment,
     input: Value,
     answers: Vec<Answer>,
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Default)]
 struct Sum {
     sent: usize,
@@ -49,7 +49,7 @@ struct Sum {
     again: usize,
 }
 
-/// A host with a tool, its owner's key, and who settles.
+/// A host with a tool, its owner's key, and the facilitator.
 struct Scene {
     host: Host,
     owner: String,
@@ -64,7 +64,8 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
     let log = folder.path().join("settled");
     let facilitator = Erratic::start(&log, &mut random).await;
     let how = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
-    // Most of its settlements are not known at first: that is what is tried here, and not how often.
+    // The results of most settlements are unknown at first. That is the subject of this test, so
+    // the limits on failures are off.
     let how = how.flag("--payer-failures", 0).flag("--tool-failures", 0);
     let host = how.on_a_slow_disk(folder.path()).start().await;
     let (_, owner) = host.register("Owner").await;
@@ -102,7 +103,7 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
     println!("{} kills, half of them at start: {sent} payments sent, {settled} settled, {acknowledged} acknowledged before", rounds * 2);
     println!("{again} released, each paid with again; ready again within {} ms", slowest.as_millis());
     assert!(asked.is_none() || slowest < READY_WITHIN, "ready after {slowest:?}");
-    // A few kills may all come before anybody has paid.
+    // If there are few kills, all of them may come before any payment.
     assert!(asked.is_none() || acknowledged > 0 && settled > acknowledged, "no kill cut a settlement off");
 }
 
@@ -115,7 +116,8 @@ impl Sum {
     }
 }
 
-/// Every payer sends new payments, some of them twice at once, and payments of the round before, until the host is gone.
+/// Lets every payer send new payments, some of them twice at once, and payments of the previous
+/// round, until the host is killed.
 async fn pay_until_killed(
     scene: &mut Scene,
     payers: &[Payer],
@@ -125,7 +127,7 @@ async fn pay_until_killed(
     wait: Duration,
 ) -> Vec<Sent> {
     let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    // What each does first, second, and so on, and which of those before it shows again.
+    // The random actions of each payer, and the earlier payments that it repeats.
     let which = known.len().max(1);
     let chances: Vec<Vec<_>> = payers.iter().map(|_| (0..100).map(|_| (random.u64(..10), random.usize(..which))).collect()).collect();
     let Scene { host, challenge, .. } = &*scene;
@@ -160,7 +162,7 @@ async fn pay_until_killed(
     sent.into_inner().unwrap()
 }
 
-/// The answer to a paid call, if it has come with status 200.
+/// Returns the answer to a paid call, if it came with status 200.
 async fn pay(host: &Host, payment: &Payment, input: &Value) -> Option<Answer> {
     Host::try_send(host.paid_request("pay", input, payment)).await.ok().filter(|answer| answer.status == 200)
 }
@@ -170,7 +172,7 @@ fn same(one: &Answer, other: &Answer) -> bool {
 }
 
 impl Scene {
-    /// Holds what is known of a payment by who paid against what the host and the facilitator know.
+    /// Compares the payer's view of a payment with those of the host and of the facilitator.
     async fn look_back(&self, Sent { payment, input, answers }: &Sent) -> Sum {
         let id = payment.id();
         let state = self.host.payment(&id).await;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::{Host, Payer, js, tollhouse};
 
-/// Answers more than a row holds, and how often it ran.
+/// Returns more than fits into a row, with the number of its runs.
 pub const LARGE: &str = "export default async (req, ctx) => {
     const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
     await ctx.kv.set('runs', runs);
@@ -35,12 +35,12 @@ async fn a_large_answer_outlives_a_restart_and_one_that_is_lost_is_told_and_not_
     assert_eq!((&error["code"], &error["charged"], &error["paymentId"]), (&json!("answer_lost"), &json!(true), &json!(payment.id())));
     assert_eq!(host.balance(&payer.address).await, 990_000, "it was charged once");
     assert_eq!(host.payment(&payment.id()).await.unwrap()["receiptId"], first.receipt_id());
-    // Nor is it sold again of a tool that takes no calls.
+    // It is not sold again by a paused tool either.
     host.change("large", &json!({ "status": "paused" })).await;
     assert_eq!(host.call_paid("large", &json!({}), &payment).await.is(500).json()["error"]["code"], "answer_lost");
 }
 
-/// Its source is an object, since it is long.
+/// The source is stored as an object, because it is long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_whose_source_cannot_be_read_is_refused_before_it_is_paid_and_can_be_held_back() {
     let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;

@@ -1,4 +1,4 @@
-//! The ledger: what is where, told while the host runs and proved when it does not.
+//! The ledger: reported while the host runs, and verified while it is stopped.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn read(host: &Host, query: &str) -> Value {
     host.manage(Method::GET, &format!("/ai/admin/ledger{query}"), &Value::Null).await.is(200).json()
 }
 
-/// Every account, in pages.
+/// Returns every account, read in pages.
 async fn accounts(host: &Host) -> Vec<(String, Value)> {
     let (mut all, mut cursor) = (vec![], String::new());
     loop {

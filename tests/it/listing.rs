@@ -1,4 +1,4 @@
-//! `GET /ai/endpoints`, as who looks for a tool: pages, words, filters.
+//! `GET /ai/endpoints`: pages, search and filters.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Host;
 
-/// A tool that always answers the same.
+/// Returns a tool with a fixed answer.
 pub fn fixed(slug: &str, title: &str, price_usd: f64, tags: &[&str]) -> Value {
     json!({
         "slug": slug,
@@ -36,7 +36,7 @@ async fn ask(host: &Host, query: &str) -> Value {
     host.get(&format!("/ai/endpoints?{query}")).await.is(200).json()
 }
 
-/// The slugs of a page, in its order.
+/// Returns the slugs on a page, in order.
 fn slugs(page: &Value) -> Vec<&str> {
     page["endpoints"].as_array().unwrap().iter().map(|record| record["slug"].as_str().unwrap()).collect()
 }
@@ -148,7 +148,7 @@ async fn queries_and_cursors_that_are_none_are_refused() {
         format!("cursor={}", URL_SAFE_NO_PAD.encode("celsius")),
         format!("cursor={}", &plain[1..]),
         format!("cursor={plain}A"),
-        // Those of one question are none of another.
+        // A cursor is valid only for the same query.
         format!("cursor={searched}"),
         format!("q=weather&cursor={plain}"),
         format!("q=units&cursor={searched}"),
@@ -157,7 +157,7 @@ async fn queries_and_cursors_that_are_none_are_refused() {
         let error = host.get(&format!("/ai/endpoints?{query}")).await.fails(400, "invalid_request", "caller");
         assert!(error["message"].is_string(), "{query}");
     }
-    // How many may change from page to page.
+    // The page size may differ between pages.
     assert_eq!(slugs(&ask(&host, &format!("limit=200&cursor={plain}")).await).len(), 4);
 }
 

@@ -1,4 +1,5 @@
-//! An endpoint's log over HTTP: filters, pages, and following it live without costing the host memory.
+//! The log of an endpoint over HTTP: filters, pages, and followers that do not use up the host's
+//! memory.
 
 use std::time::Duration;
 
@@ -86,18 +87,18 @@ async fn a_log_is_followed_from_before_into_the_present() {
     for n in 0..3 {
         assert_eq!(again.next().await.unwrap().data["fields"]["n"], n);
     }
-    // A host that is told to end lets them go.
+    // A host that is shutting down closes the streams.
     drop(again);
 }
 
-/// The resident memory of a process, in KiB.
+/// Returns the resident memory of a process, in KiB.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Eight followers who never read, while a tool logs what would be far more than the host may keep for them.
+/// Eight followers never read, while a tool logs far more than the host may keep for them.
 #[tokio::test]
 async fn followers_who_do_not_read_cost_the_host_a_buffer_and_no_more() {
     let host = Host::start().await;
@@ -115,7 +116,7 @@ async fn followers_who_do_not_read_cost_the_host_a_buffer_and_no_more() {
         host.call("logger", &call).await.is(200);
     }
     let before = resident(host.pid());
-    // 60 lines of 4 KB to each of eight: 1.9 MB a call, 570 MB in all.
+    // 60 lines of 4 KB for each of eight: 1.9 MB per call, 570 MB in total.
     for n in 0..300 {
         host.call("logger", &call).await.is(200);
         if n % 50 == 0 {
@@ -126,12 +127,13 @@ async fn followers_who_do_not_read_cost_the_host_a_buffer_and_no_more() {
     println!("{grown} KiB more after 18,000 lines to 8 who do not read; {before} KiB before");
     assert!(grown < 100 * 1_024, "the host grew by {grown} KiB");
 
-    // One that reads at last is told what it missed, and what comes is in order.
+    // A follower that finally reads learns how many lines it missed. The lines that come are in
+    // order.
     let mut stream = idle.pop().unwrap();
     drop(idle);
     let mut lagged = 0;
     let mut lines = 0_u64;
-    // Whenever its connection takes a little more, it is told of some.
+    // Each time the connection accepts a little more, there is another such message.
     while lines + lagged < 360 * 60 {
         let told = stream.next().await.unwrap();
         match told.name.as_str() {

@@ -1,4 +1,4 @@
-//! Long texts of callers and builders: they cost their own calls time, and nobody else's.
+//! Long texts of callers and builders delay only their own calls.
 
 use std::time::{Duration, Instant};
 
@@ -8,23 +8,23 @@ use serde_json::json;
 
 use crate::harness::{Answer, Host, js};
 
-/// How often a way is tried before it is called slow.
+/// Number of tries before a case counts as slow.
 const TRIES: usize = 3;
 
-/// How long `/health/live` may take beside whatever is going on, on a shared machine and in a debug build.
+/// Maximum time of `/health/live` during any other work, on a shared machine and in a debug build.
 const LIVELY: Duration = Duration::from_millis(250);
 
-/// Bytes of a text, the most that the tool here takes.
+/// Length of a text in bytes, the maximum for this tool.
 const BYTES: usize = 1 << 20;
 
-/// JSON as slow as it gets to read: each level of each of its items is a map of its own.
+/// Returns JSON that is as slow to parse as possible: each level of each item is a separate map.
 fn slow_to_read(bytes: usize) -> String {
     let item = format!("{}1{}", r#"{"a":"#.repeat(50), "}".repeat(50));
     let items = vec![item.as_str(); bytes / (item.len() + 1) - 8].join(",");
     format!(r#"{{"items":[{items}]}}"#)
 }
 
-/// Times of `/health/live` while `busy` goes on, in order.
+/// Measures `/health/live` while `busy` runs. Returns the times, sorted.
 async fn health(host: &Host, busy: impl Future<Output = ()>) -> Vec<Duration> {
     let mut times = Vec::new();
     tokio::pin!(busy);
@@ -54,7 +54,7 @@ async fn long_texts_of_others_hold_nobody_up() {
         host.send(request.header("accept", "application/json, text/event-stream").body(body))
     };
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"long","arguments":{message}}}}}"#);
-    // With a progress token it goes through the library.
+    // With a progress token the call goes through the MCP library.
     let streamed = call.replacen(r#""name""#, r#""_meta":{"progressToken":1},"name""#, 1);
     let quoted = json!({ "text": slow_to_read(BYTES / 2) }).to_string();
     type Ask<'a> = (&'static str, Box<dyn Fn() -> futures_util::future::BoxFuture<'a, Answer> + 'a>);
@@ -74,7 +74,7 @@ async fn long_texts_of_others_hold_nobody_up() {
                 assert!(wanted.contains(&answer.status), "{what}: {answer:?}");
             }
         };
-        // What holds a thread up does so each time; a machine with other things to do does not.
+        // Blocking a thread would delay every try. Other work on the machine does not.
         let mut longest = Duration::MAX;
         for _ in 0..TRIES {
             let times = health(&host, busy()).await;

@@ -1,7 +1,7 @@
-//! Drives a running host over HTTP, as agents and builders do: each test is a claim about it.
+//! Tests of a running host over HTTP, as agents and builders use it. Each test is a claim about it.
 //!
-//! `TOLLHOUSE_WORKER` names the `tollhouse-worker` binary (default: beside `tollhouse`), and
-//! `TOLLHOUSE_CLIENTS` the folder of stock x402 payers that `cargo xtask test` prepares.
+//! `TOLLHOUSE_WORKER` names the `tollhouse-worker` binary (default: next to `tollhouse`), and
+//! `TOLLHOUSE_CLIENTS` the folder of standard x402 payers that `cargo xtask test` prepares.
 
 #![allow(
     clippy::unwrap_used,

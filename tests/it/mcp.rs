@@ -1,4 +1,5 @@
-//! The MCP front: revisions, lists, payments in every dialect, errors. The clients of the field are in `cargo xtask conformance`.
+//! The MCP front end: protocol versions, lists, payments in every dialect, errors. Common clients
+//! are tested in `cargo xtask conformance`.
 
 mod calls;
 mod lists;
@@ -14,7 +15,7 @@ const FUNDS: u64 = 1_000_000;
 const MICROS: u64 = 10_000;
 const PRICE: f64 = 0.01;
 
-/// Counts its runs, and takes its time if told to.
+/// Counts its runs, and can be slow.
 const COUNTER: &str = "export default async (req, ctx) => {
     const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
     await ctx.kv.set('runs', runs);
@@ -44,7 +45,7 @@ fn paid_in_meta(payment: &Payment) -> Value {
     json!({ "x402/payment": payment.payload })
 }
 
-/// The challenge in a result, which must stand everywhere that a client looks for it.
+/// Returns the challenge in a result. Checks that it is in every place where clients look for it.
 #[track_caller]
 fn challenge(result: &Value) -> Value {
     assert_eq!(result["isError"], true, "{result}");
@@ -60,7 +61,7 @@ fn challenge(result: &Value) -> Value {
     told.clone()
 }
 
-/// The error envelope of a tool's error.
+/// Returns the error envelope of a tool error.
 #[track_caller]
 fn refusal(result: &Value, code: &str) -> Value {
     assert_eq!(result["isError"], true, "{result}");
@@ -71,7 +72,7 @@ fn refusal(result: &Value, code: &str) -> Value {
     error.clone()
 }
 
-/// The answer of one call, whichever front gave it: result, receipt, settlement.
+/// Returns result, receipt and settlement of a call, for comparison between front ends.
 fn bought(answer: &Answer) -> (Value, Value, Value) {
     (answer.json(), json!(answer.receipt_id()), answer.decoded("payment-response"))
 }
@@ -81,12 +82,12 @@ fn bought_over_mcp(result: &Value) -> (Value, Value, Value) {
     (result["structuredContent"].clone(), meta["tollhouse/receipt"]["receiptId"].clone(), meta["x402/payment-response"].clone())
 }
 
-/// What a client declares that takes tasks.
+/// Returns the capabilities of a client that supports tasks.
 fn takes_tasks() -> Value {
     json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } })
 }
 
-/// A tool that is long-running, and so a task.
+/// Returns a long-running tool, whose calls become tasks.
 fn slow(slug: &str, price: f64) -> Value {
     let mut tool = js(slug, price, COUNTER);
     tool["limits"] = json!({ "wallMs": 20_000 });

@@ -1,4 +1,4 @@
-//! Tools whose handlers say what a call costs.
+//! Tools whose handlers set the price of a call.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     harness::{Host, Payer, js, micros},
 };
 
-/// Charges what its input says; tells what was refused.
+/// Charges the amounts in its input. Returns the errors.
 const METER: &str = "export default async ({ input }, ctx) => {
   const refused = [];
   for (const usd of input.charges ?? []) {
@@ -50,7 +50,7 @@ async fn an_amount_that_cannot_be_is_refused_and_changes_nothing() {
     let refused: Vec<_> = answer["refused"].as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect();
     assert_eq!(refused, [&["invalid_argument"; 6][..], &["TypeError"; 3]].concat());
     assert_eq!(host.credit_balance(&credit).await, 980_000);
-    // A fixed price is not charged for.
+    // A tool with a fixed price cannot charge.
     let answer = host.call_credit("fixed", &json!({ "charges": [0.005] }), &credit).await.is(200).json();
     assert_eq!(answer["refused"], json!(["invalid_argument"]));
     assert_eq!(host.credit_balance(&credit).await, 970_000);
@@ -83,7 +83,7 @@ async fn the_most_is_what_has_to_be_there_before_the_run() {
     assert!(refused.json().to_string().contains("0.05 USD"), "{}", refused.json());
     assert_eq!(host.credit_balance(&credit).await, 49_999);
     host.call("meter", &json!({})).await.is(402);
-    // Its owner pays nothing, whatever it says.
+    // The owner pays nothing, whatever the handler charges.
     let answer = host
         .send(host.request(Method::POST, "/tools/meter").header("x-admin-token", &host.admin).json(&json!({ "charges": [0.01] })))
         .await;
@@ -107,13 +107,13 @@ async fn a_builder_sets_the_most_and_takes_it_away_again() {
         json!({ "slug": "fixed-text", "title": "Fixed", "handlerType": "static_json", "handler": { "response": {} }, "maxPriceUsd": 0.05 });
     let said = refused(fixed).await;
     assert!(said.contains("/maxPriceUsd"), "{said}");
-    // A price that is fixed again is one of old.
+    // If a fixed price is set again, the tool is like any other.
     let changed = host.change("meter", &json!({ "maxPriceUsd": 0, "priceUsd": 0.01 })).await;
     let changed = changed.get("endpoint").unwrap_or(&changed);
     assert_eq!((changed.get("maxPriceUsd"), &changed["pricingMode"]), (None, &json!("fixed_price_success_receipt")), "{changed}");
 }
 
-/// A stock client permits the most, by x402's scheme `upto`, and what was charged is taken.
+/// A standard client permits the maximum with x402's scheme `upto`, and pays the actual charge.
 #[tokio::test]
 async fn a_stock_payer_permits_the_most_and_pays_what_was_charged() {
     let host = Host::start().await;
@@ -134,7 +134,7 @@ async fn a_stock_payer_permits_the_most_and_pays_what_was_charged() {
     host.verify_receipt(&receipt).unwrap();
 }
 
-/// What was signed for `exact` would be taken whole.
+/// A payment of the scheme `exact` would be taken entirely.
 #[tokio::test]
 async fn a_payment_of_the_scheme_exact_does_not_pay_for_it() {
     let host = Host::start().await;

@@ -1,4 +1,5 @@
-//! What an operator asks of a host before it runs, and of its store while it does not: settings, the machine, what is told outside, damage, room.
+//! Commands of an operator: checks before the start (settings, machine, public reachability), and
+//! of the store while the host is stopped (damage, size).
 
 use std::{
     fs,
@@ -78,14 +79,14 @@ async fn serve_check_tells_what_is_wrong_with_where_it_stands_and_shows_no_secre
     assert_eq!(at, ["--fee-bps", "TOLLHOUSE_LISTEN", "tollhouse.toml:1", "tollhouse.toml:2", "tollhouse.toml:3"]);
     assert!(!told.to_string().contains("777555"));
 
-    // Each by itself is well, and together they are not.
+    // Each setting is valid alone, but the combination is not.
     fs::write(&file, "facilitator = \"http\"\n").unwrap();
     let said = run(folder.path(), &["serve", "--check", "--json"], &[("TOLLHOUSE_SANDBOX_TIER", "none")]).await;
     let wrong = json_of(&said)["wrong"].clone();
     let of = |at: &str| wrong.as_array().unwrap().iter().any(|wrong| wrong["at"].as_array().unwrap().contains(&json!(at)));
     assert!(said.status.code() == Some(1) && of("TOLLHOUSE_SANDBOX_TIER") && of("tollhouse.toml:1"), "{wrong}");
 
-    // A line that does not read may be one with a secret.
+    // A line with a syntax error may contain a secret, so it must not be shown.
     fs::write(&file, "log = \"info\"\nadmin-token = \"777555\n").unwrap();
     let said = run(folder.path(), &["serve", "--check"], &[]).await;
     let error = text(&said.stderr);
@@ -115,7 +116,7 @@ async fn doctor_tells_of_each_part_and_ends_with_1_where_something_is_in_the_way
     assert!(told["findings"].as_array().unwrap().iter().all(with_remedy), "{told}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "it leaves nothing behind");
 
-    // Keys that others may read, a disk that is too full, a facilitator that nobody answers for.
+    // Keys that others can read, a full disk, and an unreachable facilitator.
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
     fs::write(data.join("master-key"), "").unwrap();
@@ -195,10 +196,10 @@ async fn doctor_tells_of_a_host_what_indexers_would() {
     ] {
         assert!(lines.contains(&format!("\n{well}")) || lines.starts_with(well), "`{well}` is not told:\n{lines}");
     }
-    // Of what it says itself nothing is to be mended.
+    // The host's own documents cause no warnings.
     let warned: Vec<_> = lines.lines().filter(|line| line.starts_with("warn") && !line.contains("not https")).collect();
     assert!(warned.is_empty(), "{warned:?}");
-    // All that is in the way on loopback is that it is no https.
+    // On loopback the only failures are about missing https.
     let fails: Vec<_> = lines.lines().filter(|line| line.starts_with("fail")).collect();
     assert!(fails.iter().all(|line| line.contains("not absolute https URLs") && line.contains(" → ")), "{lines}");
     assert_eq!(said.status.code(), Some(1));
@@ -210,7 +211,7 @@ async fn doctor_tells_of_a_host_what_indexers_would() {
 async fn doctor_tells_of_a_proxy_that_validates_before_payment_and_drops_headers() {
     let listed = json!({ "endpoints": [{ "slug": "a", "url": "https://elsewhere.example/tools/a", "priceUsd": 1, "inputSchema": {} }] });
     let asked = async |body: String| {
-        // What does not read is refused first, and the challenge has lost its header.
+        // This proxy validates the input before the payment, and drops the header of the challenge.
         if body == "{}" { (StatusCode::PAYMENT_REQUIRED, "{}") } else { (StatusCode::UNPROCESSABLE_ENTITY, "{\"error\":{}}") }
     };
     let app = Router::new()
@@ -231,7 +232,7 @@ async fn doctor_tells_of_a_proxy_that_validates_before_payment_and_drops_headers
     assert_eq!(said.status.code(), Some(1));
 }
 
-/// A tool that keeps values and a file.
+/// A tool that stores values and a file.
 const KEEPS: &str = "export default async (req, ctx) => {
     const { n } = req.input;
     await ctx.kv.set(`n ${n}`, 'x'.repeat(20_000));
@@ -240,7 +241,7 @@ const KEEPS: &str = "export default async (req, ctx) => {
     return { n };
 };";
 
-/// A host that has sold something, keeps something, and is stopped.
+/// Returns a stopped host that has sold calls and stored data.
 async fn sold(how: crate::harness::HostBuilder, calls: usize) -> (Host, Vec<(String, Value)>) {
     let mut host = how.env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
     let mut tool = js("keeps", 0.001, KEEPS);
@@ -274,7 +275,7 @@ async fn store_check_tells_what_does_not_agree_in_a_folder() {
     let well = check().await;
     assert!(well.status.success() && json_of(&well)["wrong"] == json!([]), "{well:?}");
 
-    // The content of a file, then the row that counts what is kept, then the accounts of the ledger.
+    // Damages the content of a file, then the row with the usage, then the accounts of the ledger.
     let object = walk(&data.join("files")).into_iter().find(|path| path.is_file()).unwrap();
     let content = fs::read(&object).unwrap();
     fs::write(&object, "another content").unwrap();
@@ -321,7 +322,7 @@ async fn store_check_tells_what_does_not_agree_in_a_database() {
     assert!(compact.status.code() == Some(1) && text(&compact.stderr).contains("VACUUM"), "{compact:?}");
 }
 
-/// In front of their names and behind them.
+/// The flag comes before or after the name of the command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_that_ask_no_host_tell_one_document() {
     let (mut host, receipts) = sold(Host::builder(), 3).await;
@@ -359,7 +360,7 @@ async fn commands_that_ask_no_host_tell_one_document() {
     let sealed = document(&["secrets", "rotate", "--json", "--data", data], 0).await;
     assert_eq!(sealed["unopened"], 0);
 
-    // So do they tell why they end without it, and by what all commands end.
+    // Errors are also documents, with the same exit codes as everywhere.
     for (words, status) in [
         (&["doctor", "--public", "--json"][..], 2),
         (&["--json", "verify-receipt", receipt.to_str().unwrap()], 2),
@@ -393,7 +394,7 @@ async fn keys_and_tokens_are_no_arguments() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_is_compacted_and_whole_whenever_that_is_killed() {
-    // As large as it gets: nothing is made small by itself.
+    // The store is large, because nothing compacts it automatically.
     let (mut host, receipts) = sold(Host::builder(), 60).await;
     let data = host.folder().join("data");
     let args = ["store", "compact", "--json", "--data", data.to_str().unwrap()];

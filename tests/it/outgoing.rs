@@ -1,4 +1,4 @@
-//! What a handler asks of another server, and that server sends whatever it likes.
+//! Requests of a handler to another server, which can answer anything.
 
 use serde_json::json;
 use tokio::{
@@ -8,7 +8,7 @@ use tokio::{
 
 use crate::harness::{Host, js};
 
-/// A server whose answer is always about to come.
+/// Starts a server whose answer is always about to come.
 async fn hinting() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

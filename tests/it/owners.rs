@@ -1,4 +1,4 @@
-//! Owners call their own tools: free of charge, marked, and never as a sale.
+//! Owners call their own tools: free of charge, marked as such, and not counted as sales.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn an_owner_calls_for_nothing_over_every_way_and_it_is_no_sale() {
     let credit = host.mint(1.0).await;
     let mut receipts = vec![];
     for (way, request) in ways(&host, "sold") {
-        // What is offered as payment is not taken.
+        // An offered payment is not charged.
         let answer = host.send(request.header("x-builder-key", &key).header("x-developer-credit", &credit)).await.is(200);
         let (result, receipt) = match way {
             "tools" => (answer.json(), answer.receipt_id()),
@@ -59,7 +59,7 @@ async fn an_owner_calls_for_nothing_over_every_way_and_it_is_no_sale() {
     failing.fails(502, "handler_failed", "tool");
     assert_eq!(host.credit_balance(&credit).await, 1_000_000);
 
-    // To anybody else it costs what it costs, also to another builder.
+    // Everybody else pays the price, including other builders.
     host.as_builder(&other, Method::POST, "/tools/sold", &json!({})).await.is(402);
     host.manage(Method::POST, "/tools/sold", &json!({})).await.is(402);
     let paid = host.request(Method::POST, "/tools/sold").header("x-builder-key", &other).header("x-developer-credit", &credit);

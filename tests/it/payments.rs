@@ -1,4 +1,4 @@
-//! Money: one payment buys at most one run and one answer, and only a success costs anything.
+//! Payments: each buys at most one run and one answer, and only a success is charged.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Host, Payer, Payment, eventually, js};
 
-/// Price of the tools here, in dollars and micro-dollars.
+/// Price of the tools in these tests, in dollars and in micro-dollars.
 const PRICE: f64 = 0.01;
 const MICROS: u64 = 10_000;
 const FUNDS: u64 = 1_000_000;
 
-/// Counts its runs in kv and takes a moment, so that others come while it runs.
+/// Counts its runs in kv, and can be slow, so that other requests come during the run.
 const COUNTER: &str = "export default async (req, ctx) => {
     const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
     await ctx.kv.set('runs', runs);
@@ -41,7 +41,7 @@ async fn a_payment_sent_eight_times_at_once_and_again_later_runs_and_settles_onc
     let state = host.payment(&payment.id()).await.unwrap();
     assert_eq!((&state["state"], &state["receiptId"]), (&json!("settled"), &json!(first.receipt_id())));
 
-    // A fresh payment is a fresh run.
+    // A new payment is a new run.
     let again = payer.pay(&host.challenge("count").await);
     assert_eq!(host.call_paid("count", &input, &again).await.is(200).json(), json!({ "runs": 2 }));
     assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * MICROS);
@@ -57,13 +57,13 @@ async fn a_payment_for_one_request_buys_no_other() {
     host.call_paid("count", &json!({ "a": 1 }), &payment).await.is(200);
 
     host.call_paid("count", &json!({ "a": 2 }), &payment).await.fails(409, "payment_reused", "caller");
-    // Echoing the other tool's `resource.url`, the payment is bound to the first request still.
+    // Even with the `resource.url` of the other tool, the payment is bound to the first request.
     let challenge = host.challenge("count-too").await;
     let elsewhere = payment.altered("/resource", challenge["resource"].clone());
     host.call_paid("count-too", &json!({ "a": 1 }), &elsewhere).await.fails(409, "payment_reused", "caller");
     host.call_paid("count-too", &json!({ "a": 1 }), &payment).await.fails(409, "payment_reused", "caller");
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
-    // Neither tool ran for it.
+    // No tool ran for it.
     let fresh = payer.pay(&challenge);
     assert_eq!(host.call_paid("count-too", &json!({}), &fresh).await.is(200).json(), json!({ "runs": 1 }));
 }
@@ -144,7 +144,7 @@ async fn a_paid_get_takes_its_input_from_the_query() {
     assert_eq!(host.send(get).await.is(200).json(), json!({ "sum": 42 }));
 }
 
-/// Fails as its input says, and counts the calls that it answers.
+/// Fails as its input says, and counts its answered calls.
 const MOODY: &str = "export default async (req, ctx) => {
     switch (req.input.mood) {
         case 'throws': throw new TypeError('no more');
@@ -168,8 +168,8 @@ fn moody() -> Value {
     tool
 }
 
-/// Everything that has to hold after a call that failed: not charged, released, the host the same, the payment as
-/// good as before.
+/// Checks the state after a failed call: nothing charged, the payment released and usable again,
+/// and the host still running.
 async fn nothing_was_taken(host: &Host, pid: u32, payer: &Payer, payment: &Payment) {
     assert_eq!(host.balance(&payer.address).await, FUNDS);
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
@@ -221,7 +221,7 @@ async fn an_exhausted_memory_is_not_charged() {
     let host = Host::start().await;
     let pid = host.pid();
     let mut tool = moody();
-    // Time enough to fill the memory on a slow machine.
+    // Enough time to fill the memory on a slow machine.
     tool["limits"] = json!({ "cpuMs": 10_000, "wallMs": 20_000, "heapBytes": 16 << 20 });
     host.publish(&tool).await;
     let payer = Payer::funded(&host, 1.0).await;
@@ -311,16 +311,16 @@ async fn developer_credit_pays_and_an_idempotency_key_makes_a_repeated_call_one_
     call(Some("order-1"), &json!({ "other": true })).await.fails(409, "payment_reused", "caller");
     assert_eq!(host.credit_balance(&credit).await, 25_000);
 
-    // Without a key, each call is its own.
+    // Without an idempotency key, each call is separate.
     assert_eq!(call(None, &json!({})).await.is(200).json(), json!({ "runs": 2 }));
     assert_eq!(call(None, &json!({})).await.is(200).json(), json!({ "runs": 3 }));
     assert_eq!(host.credit_balance(&credit).await, 5_000);
-    // What is left is not enough.
+    // The rest of the credit is too small.
     call(None, &json!({})).await.is(402);
     assert_eq!(host.credit_balance(&credit).await, 5_000);
     let free_again = call(Some("order-1"), &json!({})).await.is(200);
     assert_eq!(free_again.body, first.body);
-    // A wrong token admits nothing.
+    // A wrong token gives no access.
     host.call_credit("count", &json!({}), &format!("{credit}x")).await.is(402);
 }
 
@@ -359,6 +359,6 @@ async fn invoke_answers_result_and_receipt_together() {
     let receipt = host.receipt(&answer.receipt_id()).await;
     assert_eq!(answer.json(), json!({ "ok": true, "result": { "runs": 1 }, "receipt": receipt }));
     assert_eq!(receipt["payer"].as_str().map(str::len), Some(13), "the payer is shortened: {receipt}");
-    // The same request by the other door is the same call.
+    // The same request through another interface is the same call.
     assert_eq!(host.call_paid("count", &json!({ "a": 1 }), &payment).await.is(200).receipt_id(), answer.receipt_id());
 }

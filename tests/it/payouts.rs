@@ -1,4 +1,4 @@
-//! Payouts over HTTP: settings, packets, and what admins decide.
+//! Payouts over HTTP: settings, signed payouts, and decisions of admins.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ed25519_dalek::{Signature, VerifyingKey};
@@ -107,7 +107,7 @@ async fn revenue_is_paid_out_once_in_a_signed_packet() {
     host.manage(Method::POST, "/ai/admin/payouts/pay_x", &json!({ "decision": "approve" })).await.fails(404, "unknown_payout", "caller");
 }
 
-/// As anyone can: by the host's public key, over the packet as it is shown.
+/// Verifies the signature of a payout with the host's public key, as anyone can.
 async fn check_signature(host: &Host, payout: &Value) {
     let jws = payout["signature"].as_str().unwrap();
     let (signed, signature) = jws.rsplit_once('.').unwrap();

@@ -1,4 +1,5 @@
-//! Schemas of builders as others read them: in lists of MCP and in `/openapi.json`, where one must not spoil the rest.
+//! Builders' schemas in MCP lists and in `/openapi.json`. One of them must not break the rest for a
+//! client.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,7 +9,8 @@ use crate::harness::{Host, chain::clients, js};
 
 const SAYS: &str = "export default async (req) => req.input;";
 
-/// Schemas that spoil a list or a document for one client or another, each a way that public bug reports tell of.
+/// Returns schemas that break a list or a document for some client. Each is known from public bug
+/// reports.
 fn odd() -> Vec<(&'static str, Value)> {
     let property = |schema: Value| json!({ "type": "object", "properties": { "a": schema } });
     let four = "http://json-schema.org/draft-04/schema#";
@@ -67,7 +69,8 @@ fn odd() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A host with each odd schema as input and output of a free tool and of a paid one, and with a plain tool.
+/// Starts a host with each odd schema as input and output of a free and of a paid tool, and with a
+/// plain tool.
 async fn host() -> (Host, Vec<String>) {
     let host = Host::start().await;
     let mut slugs = Vec::new();
@@ -86,7 +89,7 @@ async fn host() -> (Host, Vec<String>) {
     (host, slugs)
 }
 
-/// Every place that a document's references and mappings lead to.
+/// Collects every target of a document's references and mappings.
 fn references(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {

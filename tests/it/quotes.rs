@@ -1,4 +1,4 @@
-//! Quotes: a price that holds, over each front and with each means of payment.
+//! Quotes: guaranteed prices, in every front end and with every means of payment.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::{
 
 const SHOUT: &str = "export default async (req) => ({ shout: String(req.input.text ?? '').toUpperCase(), free: req.caller.free });";
 
-/// A host with a tool that costs a cent.
+/// Starts a host with a tool for one cent.
 async fn host() -> Host {
     let host = Host::start().await;
     host.publish(&js("shout", 0.01, SHOUT)).await;
@@ -30,7 +30,7 @@ fn id(quote: &Value) -> String {
     quote["quoteId"].as_str().unwrap().to_owned()
 }
 
-/// A call under a quote, with whatever headers pay for it.
+/// Makes a call with a quote and these payment headers.
 async fn call(host: &Host, quote: &str, pays: &[(&str, String)]) -> Answer {
     let mut request = host.request(Method::POST, "/tools/shout").header("x-quote-id", quote);
     for (name, value) in pays {
@@ -43,12 +43,12 @@ fn header(payment: &Payment) -> Vec<(&str, String)> {
     vec![(payment.header, payment.encoded())]
 }
 
-/// A payment for what a quote asks, as who never sees a challenge makes it.
+/// Signs a payment for a quote, as a client does that never sees a challenge.
 fn pay_quote(host: &Host, payer: &Payer, quote: &Value) -> Payment {
     payer.pay(&json!({ "accepts": quote["accepts"], "resource": { "url": format!("{}/tools/shout", host.url) } }))
 }
 
-/// That a call was charged `usd` under the quote, as its receipt says.
+/// Checks that the receipt of a call has this quote and this price.
 async fn charged(host: &Host, answer: Answer, quote: &str, usd: f64) {
     let receipt = host.receipt(&answer.is(200).receipt_id()).await;
     assert_eq!((&receipt["quoteId"], &receipt["priceUsd"]), (&json!(quote), &json!(usd)), "{receipt}");
@@ -108,7 +108,7 @@ async fn a_price_change_between_quote_and_call_charges_the_quoted_price() {
         host.change("shout", &json!({ "priceUsd": price })).await;
         assert_eq!(host.challenge("shout").await["accepts"][0]["amount"], json!(micros(&json!(price)).to_string()));
         let (before, credit_before) = (host.balance(&payer.address).await, host.credit_balance(&credit).await);
-        // Signed from the quote alone, and as the challenge under it asks, on both wires.
+        // Signed from the quote alone, and from the challenge with the quote, on both wires.
         let direct = pay_quote(&host, &payer, &quoted);
         charged(&host, call(&host, &id, &header(&direct)).await, &id, 0.01).await;
         let asked = call(&host, &id, &[]).await.is(402);
@@ -121,7 +121,7 @@ async fn a_price_change_between_quote_and_call_charges_the_quoted_price() {
         let by_credit = call(&host, &id, &[("x-developer-credit", credit.clone())]).await;
         charged(&host, by_credit, &id, 0.01).await;
         assert_eq!(credit_before - host.credit_balance(&credit).await, 10_000);
-        // Without the quote, such a payment is for another amount.
+        // Without the quote, such a payment has the wrong amount.
         host.call_paid("shout", &json!({ "text": "a" }), &pay_quote(&host, &payer, &quoted)).await.is(402);
     }
     let head = host.send(host.request(Method::HEAD, "/tools/shout").header("x-quote-id", &id)).await.is(402);
@@ -144,7 +144,7 @@ async fn a_quote_outlives_a_new_version_of_its_tool() {
     let answer = call(&host, &id(&quoted), &header(&pay_quote(&host, &payer, &quoted))).await.is(200);
     assert_eq!(answer.json(), json!({ "shout": "another" }));
     charged(&host, answer, &id(&quoted), 0.01).await;
-    // What takes longer has to be signed for longer, at the same price.
+    // A longer running time needs a longer validity of the payment, at the same price.
     host.manage(Method::PATCH, "/ai/endpoints/shout", &json!({ "limits": { "wallMs": 300_000 } })).await.is(200);
     let longer = call(&host, &id(&quoted), &header(&pay_quote(&host, &payer, &quoted))).await.is(402).decoded("payment-required");
     assert_eq!(longer["accepts"][0]["amount"], "10000");
@@ -181,7 +181,7 @@ async fn a_quote_that_does_not_hold_is_refused_with_one_that_does_and_nothing_is
         let other = if &mine[place..=place] == "A" { "B" } else { "A" };
         format!("{}{other}{}", &mine[..place], &mine[place + 1..])
     };
-    // Format, time, price, endpoint, MAC; another tool's; none.
+    // Changes of format, time, price, endpoint and MAC; a quote for another tool; and no quote.
     let altered = [4, 8, 16, 30, 60, 67].map(flipped);
     let payment = pay_quote(&host, &payer, &quoted);
     for bad in altered.iter().map(String::as_str).chain([&*others, "quo_", "x", ""]) {
@@ -365,7 +365,7 @@ async fn a_conversion_quote_names_what_it_needs_and_what_it_knows() {
     let free = json!({ "serviceId": "receipt-echo-free", "startNetwork": "ethereum", "startAsset": "ETH" });
     let nothing = host.post("/ai/conversion/quote", &free).await.is(200).json();
     assert_eq!((&nothing["route"]["steps"], &nothing["estimatedCost"]["allInUsd"]), (&json!([]), &json!(0)));
-    // A host that asks somebody else does not make numbers up when they do not answer.
+    // If an external service does not answer, the host must not invent numbers.
     let elsewhere = Host::builder().flag("--routes-url", "http://127.0.0.1:1").with_catalogue().start().await;
     let asked = json!({ "serviceId": "text-summary", "startNetwork": "ethereum", "startAsset": "ETH" });
     elsewhere.post("/ai/conversion/quote", &asked).await.fails(502, "routes_unavailable", "host");

@@ -1,4 +1,5 @@
-//! A paid answer stays reachable: whoever shows its payment again gets it, whatever has become of its tool since.
+//! A paid answer stays available to its payer, who presents the payment again, whatever has
+//! happened to the tool since.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ const PRICE: f64 = 0.01;
 const MICROS: u64 = 10_000;
 const FUNDS: u64 = 1_000_000;
 
-/// Counts its runs, and answers its input.
+/// Counts its runs, and returns its input.
 const COUNTER: &str = "export default async (req, ctx) => {
     const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
     await ctx.kv.set('runs', runs);
@@ -19,7 +20,7 @@ const COUNTER: &str = "export default async (req, ctx) => {
     return { runs, input: req.input };
 };";
 
-/// What was bought: by which payment, for how much, and what it answered.
+/// A purchase: the payment, the price, and the answer.
 struct Bought {
     payer: Payer,
     payment: Payment,
@@ -44,7 +45,8 @@ async fn by_v1(host: &Host) -> Bought {
 }
 
 impl Bought {
-    /// Shows the payment again at every door: each gives the answer, nothing runs, and nothing is taken.
+    /// Presents the payment again through every interface. Each gives the same answer, without a
+    /// run and without a charge.
     async fn is_reached(&self, host: &Host, when: &str) {
         let again = host.call_paid("count", &self.input, &self.payment).await.is(200);
         assert_eq!((again.json(), again.receipt_id()), (self.result.clone(), self.receipt.clone()), "{when}");
@@ -72,7 +74,7 @@ impl Bought {
     }
 }
 
-/// What both wires bought is reached after `change`.
+/// Buys on both wires, and checks that the answers are available after `change`.
 async fn reached_after(when: &str, change: impl AsyncFn(&mut Host)) {
     let mut host = Host::start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
@@ -101,7 +103,7 @@ async fn a_paid_answer_is_reached_though_its_input_fits_the_schema_no_longer() {
 
 #[tokio::test]
 async fn a_paid_answer_is_reached_though_the_base_url_has_changed() {
-    // The port is another one.
+    // The port differs.
     reached_after("another base URL", async |host| host.restart().await).await;
 }
 
@@ -126,7 +128,8 @@ async fn a_paid_answer_is_reached_though_the_tool_is_deleted() {
     .await;
 }
 
-/// The types of a query's fields are those of the schema, and it is the query that is paid for.
+/// The schema determines the types of the query's fields, but the payment is bound to the query as
+/// it was written.
 #[tokio::test]
 async fn a_paid_get_is_reached_though_the_types_of_its_query_have_changed() {
     let host = Host::start().await;
@@ -198,7 +201,7 @@ async fn a_payment_that_has_bought_nothing_opens_no_closed_tool() {
             _ => _ = host.manage(Method::DELETE, "/ai/endpoints/count", &Value::Null).await.is(200),
         }
         host.call_paid("count", &bought.input, &fresh).await.fails(status, code, fault);
-        // What was bought is the answer to its own request alone, and for who holds the signature.
+        // The answer is given only for its own request and with the payer's signature.
         host.call_paid("count", &other, &bought.payment).await.fails(status, code, fault);
         let forged = bought.payment.altered("/payload/signature", json!(format!("0x{}1b", "11".repeat(64))));
         host.call_paid("count", &bought.input, &forged).await.fails(status, code, fault);

@@ -1,4 +1,4 @@
-//! The readiness check of a running host, at the host itself.
+//! The readiness check of a running host, applied to the host itself.
 
 use std::net::Ipv4Addr;
 
@@ -46,7 +46,7 @@ async fn a_check_of_the_host_itself_is_its_askers_request_and_not_the_hosts() {
     }));
     let checks = checks.await;
     assert!(checks.contains(&200), "{checks:?}");
-    // The host's own address has asked for nothing yet.
+    // The host's own address has made no requests yet.
     for _ in 0..3 {
         host.get("/ai/manifest").await.is(200);
     }

@@ -1,4 +1,5 @@
-//! What programs read of the host that is no JSON: `llms.txt`, the documents as Markdown, and what crawlers and registries look for.
+//! Content for programs that is not JSON: `llms.txt`, the documents as Markdown, and files for
+//! crawlers and registries.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ fn text(answer: &Answer) -> String {
     String::from_utf8(answer.body.to_vec()).unwrap()
 }
 
-/// Where the links of a Markdown text at `path` go, of those that stay on the host.
+/// Returns the targets of links in a Markdown text at `path`, as far as they are on this host.
 fn links(host: &Host, path: &str, text: &str) -> BTreeSet<String> {
     let at = Url::parse(&format!("{}{path}", host.url)).unwrap();
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
@@ -160,7 +161,7 @@ async fn registries_find_the_card_of_the_mcp_server() {
     assert!(card["description"].as_str().unwrap().len() <= 100 && card["name"].as_str().unwrap().matches('/').count() == 1, "{card}");
     let remote = &card["remotes"][0];
     assert_eq!((&remote["type"], &remote["url"]), (&json!("streamable-http"), &json!(format!("{}/ai/mcp", host.url))));
-    // What the card says is what the server says.
+    // The card matches the server's answers.
     let discovered = host.mcp().ask("server/discover", json!({})).await.result();
     assert_eq!(remote["supportedProtocolVersions"], discovered["supportedVersions"], "{discovered}");
 }
@@ -177,7 +178,7 @@ async fn crawlers_find_what_they_look_for() {
     assert!(text(&host.get("/favicon.svg").await.is(200)).starts_with("<svg "));
 }
 
-/// What a browser sends that is led to a page.
+/// Returns a request of a browser that navigates to a page.
 fn navigation(host: &Host, path: &str) -> reqwest::RequestBuilder {
     host.request(Method::GET, path).header("accept", "text/html").header("sec-fetch-dest", "document").header("sec-fetch-mode", "navigate")
 }
@@ -196,7 +197,7 @@ async fn a_browser_that_is_led_to_a_paid_tool_is_shown_a_page_with_the_same_term
     assert!(shown.has("content-security-policy").starts_with("default-src 'none'"), "{shown:?}");
     let terms = |answer: &Answer| {
         let mut terms = answer.decoded("payment-required");
-        // Offers are signed anew, each with its time.
+        // Offers are signed each time, with the current time.
         terms["extensions"] = Value::Null;
         terms
     };
@@ -207,7 +208,7 @@ async fn a_browser_that_is_led_to_a_paid_tool_is_shown_a_page_with_the_same_term
     );
     let page = text(&shown);
     assert!(page.contains("&lt;img src=x&gt; &amp; \u{241b}co") && page.contains("$0.25") && !page.contains("<img"), "{page}");
-    // Neither a script's request, nor what is no want of a payment.
+    // Neither requests of scripts nor other errors get the page.
     let script = host.request(Method::GET, "/tools/paid").header("sec-fetch-dest", "empty");
     assert_eq!(host.send(script).await.is(402).has("content-type"), "application/json");
     host.send(navigation(&host, "/tools/none-such")).await.fails(404, "unknown_endpoint", "caller");

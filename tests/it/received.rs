@@ -1,4 +1,4 @@
-//! Requests as clients, proxies and libraries send them: one answer however they are written.
+//! Equivalent requests of different clients, proxies and libraries get the same answer.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -7,7 +7,8 @@ use crate::harness::{Answer, Host, Payer, js};
 
 const ECHO: &str = "export default (req) => ({ url: req.url, path: req.path, input: req.input });";
 
-/// A request with a body of bytes at each of the entry points that take JSON: a tool, invoke, MCP and management.
+/// Returns a request with these bytes as body for each interface that takes JSON: a tool, invoke,
+/// MCP and management.
 fn entries(host: &Host, json: &[u8], wrapped: impl Fn(&str, &[u8]) -> Vec<u8>) -> Vec<(&'static str, RequestBuilder)> {
     let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":@}}"#;
     let around = |frame: &[u8]| {
@@ -29,7 +30,7 @@ async fn host() -> Host {
     host
 }
 
-/// The message of a refusal, in the envelope or in JSON-RPC's.
+/// Returns the message of a refusal, from the envelope or from JSON-RPC.
 fn message(answer: &Answer) -> String {
     let body = answer.json();
     let error = &body["error"];
@@ -68,7 +69,7 @@ async fn a_byte_order_mark_is_skipped_everywhere() {
         let answer = host.send(request.header("content-type", "application/json")).await;
         let text = answer.words();
         match at {
-            // Its title is an object, which is told as such: the body was read.
+            // The title is an object, and the error says so: the body was read.
             "management" => assert!(text.contains("title") && !text.contains("not JSON"), "{text}"),
             at => assert!(answer.status == 200 && text.contains(r#"\"a\":1"#) || text.contains(r#""a":1"#), "{at}: {text}"),
         }
@@ -101,7 +102,7 @@ async fn the_url_of_a_request_is_the_same_however_it_came() {
     let body = json!({ "slug": "echo" });
     let invoked: Value = http2.post(format!("{}/ai/invoke", host.url)).json(&body).send().await.unwrap().json().await.unwrap();
     assert_eq!(invoked["result"]["url"], format!("{}/ai/invoke", host.url));
-    // A client that takes the host for a proxy asks in absolute form.
+    // A client that takes the host for a proxy sends an absolute URL.
     let proxied = reqwest::Client::builder().proxy(reqwest::Proxy::http(&host.url).unwrap()).build().unwrap();
     let absolute: Value = proxied.get("http://elsewhere.example/tools/echo?a=1").send().await.unwrap().json().await.unwrap();
     assert_eq!(absolute, told, "the caller's word for the host is in nothing");

@@ -1,4 +1,4 @@
-//! Refunds over HTTP: what an admin gives back is told beside the receipt, which stays as it was signed.
+//! Refunds over HTTP: shown next to the receipt, which stays as it was signed.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! The index of a host's store that has grown far beyond its rows: another takes its place while the host runs.
+//! The store's index has become much larger than its rows. A new one replaces it while the host
+//! runs.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::harness::{Host, js};
 
-/// What a busy machine may need for it.
+/// Maximum time on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn another_index_takes_the_place_of_one_that_is_too_large_while_calls_go_on() {
     let mut host = Host::builder().flag("--store-tree-bytes", 0).start().await;
-    // What is kept stays small, and what was written for it grows.
+    // The stored data stay small, although much is written.
     let source = "export default async (req, ctx) => {
         const { n } = req.input;
         await ctx.kv.set(`n ${n}`, 'x'.repeat(30_000));

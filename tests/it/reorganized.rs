@@ -1,4 +1,5 @@
-//! What the chain takes back: told in health, in the ledger, in the log, by an event and beside the receipt.
+//! Reorganizations of the chain: reported in health, the ledger, the log, an event and next to the
+//! receipt.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ fn evm(chain: &Chain) -> HostBuilder {
     how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
 }
 
-/// A host, and a payment of it that is settled in the newest block: the id of its receipt, the transaction, and the payer.
+/// Makes a payment that is settled in the newest block. Returns the receipt id, the transaction and
+/// the payer.
 async fn settled(chain: &Chain, host: &Host) -> (String, String, String) {
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
@@ -58,7 +60,7 @@ async fn a_settlement_that_a_reorganization_takes_back_is_told_everywhere_until_
     assert!(!checked.status.success() && said.contains(&receipt) && said.contains("is in no block"), "{checked:?}");
     host.restart().await;
     assert!(state(&host, &receipt).await.is_some());
-    // The payer's money is on the new chain again, and the transaction in a block of it.
+    // The payer has money on the new chain, and the transaction is in a block again.
     chain.mint(&payer, FUNDS).await;
     chain.rpc("eth_sendRawTransaction", json!([raw])).await;
     eventually("it is back", LONG, async || state(&host, &receipt).await.is_none().then_some(())).await;
@@ -74,7 +76,7 @@ async fn a_block_that_is_replaced_by_another_of_its_height_is_noticed() {
     chain.rpc("anvil_reorg", json!([1, []])).await;
     let mined = chain.rpc("eth_getTransactionReceipt", json!([transaction])).await;
     if !mined.is_null() {
-        // It is in the new block: nothing was taken back.
+        // The transaction is in the new block, so nothing was reverted.
         return;
     }
     let told = eventually("it is noticed", LONG, async || state(&host, &receipt).await).await;

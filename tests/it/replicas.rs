@@ -1,5 +1,6 @@
-//! Two hosts of one store, in one process: what is changed at one holds at the other once that is answered, one payment buys one run of
-//! both, and who does not hear of the other sells nothing.
+//! Two hosts of one store, in one process. A change that one has answered is effective on the
+//! other, a payment buys one run on both together, and a host that cannot read the other's changes
+//! sells nothing.
 
 mod credits;
 mod feeds;
@@ -24,20 +25,21 @@ use tollhouse::{
 
 use crate::harness::{Answer, Host, Payer, eventually, js, micros};
 
-/// Where both are, to those who call them: a balancer is before them.
+/// The public address of both, as behind a load balancer.
 const BASE_URL: &str = "http://tools.example";
 
-/// How long a change may take to hold everywhere, while all are there: it is heard of each tenth of a second.
+/// Maximum time until a change is effective everywhere, while all hosts are connected: each checks
+/// ten times a second.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
-/// Wrong credentials that an address may show in a minute.
+/// Number of wrong credentials that an address may try per minute.
 const AUTH_FAILURES: usize = 6;
 
 /// Hosts of one store.
 struct Hosts {
     client: Client,
     urls: [String; 2],
-    /// Of the second one, as it sees it.
+    /// The store as the second host sees it.
     store: Arc<FaultyStore<MemoryStore>>,
     admin: String,
     apps: [Arc<App>; 2],
@@ -49,7 +51,7 @@ impl Hosts {
         let data = tempfile::tempdir().unwrap();
         let memory = Arc::new(MemoryStore::shared(Clock::default()));
         let store = Arc::new(FaultyStore::beside(Arc::clone(&memory)));
-        // The keys of both are in one folder.
+        // Both read their keys from the same folder.
         let (first, one) = serve(memory, data.path()).await;
         let (second, other) = serve(Arc::clone(&store) as _, data.path()).await;
         let admin = std::fs::read_to_string(data.path().join("admin-token")).unwrap().trim().to_owned();
@@ -76,7 +78,7 @@ impl Hosts {
     }
 }
 
-/// A host of this store, which serves until it ends.
+/// Starts a host of this store, which runs until it is ended.
 async fn serve(store: Arc<dyn Store>, data: &Path) -> (Arc<App>, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -105,7 +107,7 @@ async fn what_is_changed_at_one_host_holds_at_the_other_once_it_is_answered() {
     assert_eq!(hosts.call(1, "shared").await.is(200).json()["key"], 0);
     hosts.manage(0, Method::POST, &format!("{}/secrets", path("shared")), &json!({ "name": "KEY", "value": "four" })).await.is(200);
     assert_eq!(hosts.call(1, "shared").await.is(200).json()["key"], 4);
-    // Whichever of them is asked, and whatever the other has done before.
+    // Regardless of which host is called and which has made the changes.
     for (at, other) in [(0, 1), (1, 0), (0, 1)] {
         hosts.manage(at, Method::PATCH, &path("shared"), &json!({ "status": "paused" })).await.is(200);
         hosts.call(other, "shared").await.fails(409, "endpoint_paused", "tool");
@@ -181,7 +183,7 @@ async fn a_host_that_does_not_hear_of_the_other_sells_nothing_until_it_does() {
     hosts.manage(0, Method::POST, "/ai/endpoints/create", &js("shared", 0.0, "export default () => ({});")).await.is(200);
     hosts.call(1, "shared").await.is(200);
     hosts.store.fail_reads();
-    // It waits for the other one, and no longer than that may sell.
+    // The change waits for the other host, but not longer than that host may still sell.
     hosts.manage(0, Method::PATCH, "/ai/endpoints/shared", &json!({ "status": "paused" })).await.is(200);
     hosts.call(1, "shared").await.fails(503, "store_unavailable", "host");
     Host::try_send(hosts.request(1, Method::GET, "/health/ready")).await.unwrap().fails(503, "store_unavailable", "host");

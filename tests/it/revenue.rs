@@ -1,4 +1,4 @@
-//! What builders earn, held against receipts and events.
+//! The earnings of builders, compared with receipts and events.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::harness::{Host, Payer, eventually, js, micros};
 
 const FEE_BPS: u64 = 333;
-/// Micro-dollars: of a price whose fee is no whole number of them.
+/// In micro-dollars. The fee for this price is not a whole number.
 const PRICE: u64 = 12_345;
 const FEE: u64 = PRICE * FEE_BPS / 10_000;
 
@@ -26,14 +26,14 @@ const SOMETIMES: &str = "export default async (req) => {
     return { n: req.input.n ?? null };
 };";
 
-/// A builder's tool.
+/// Returns a builder's tool.
 pub fn tool(slug: &str, price_usd: f64, source: &str) -> Value {
     let mut tool = js(slug, price_usd, source);
     tool["safetyAttestation"] = json!({ "accepted": true });
     tool
 }
 
-/// All of a builder's events of the last hour, newest first.
+/// Returns a builder's events of the last hour, newest first.
 pub async fn events(host: &Host, key: &str, query: &str) -> Vec<Value> {
     let (mut all, mut cursor) = (vec![], String::new());
     loop {
@@ -77,7 +77,7 @@ async fn revenue_events_and_receipts_agree_to_the_micro_dollar() {
         receipts.extend((answer.status == 200).then(|| answer.receipt_id()));
     }
     assert_eq!(receipts.len(), 18);
-    // Nothing that was not run counts: no payment, an input that is none.
+    // Requests that do not run the handler do not count: without a payment, or with invalid input.
     host.call("earns", &json!({})).await.is(402);
     host.send(host.request(Method::POST, "/tools/is-free").header("content-type", "application/json").body("{")).await.is(400);
 
@@ -134,7 +134,8 @@ async fn revenue_events_and_receipts_agree_to_the_micro_dollar() {
     host.get("/ai/builders/revenue").await.fails(401, "unauthorized", "caller");
 }
 
-/// Kills the host while payers pay: what it says it earned, and what it pays out, is what was settled.
+/// Kills the host during payments. The reported earnings and the payouts must equal the settled
+/// amounts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
     let mut host = Host::builder().flag("--fee-bps", FEE_BPS).start().await;
@@ -162,7 +163,7 @@ async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
         }));
         let killing = async {
             tokio::time::sleep(Duration::from_millis(120 + 130 * round)).await;
-            // A packet that is being collected when the power goes is gone on with.
+            // If the host is killed while it collects a payout, it continues later.
             _ = tokio::time::timeout(
                 Duration::from_millis(10),
                 Host::try_send(host.request(Method::POST, "/ai/builders/payouts").header("x-builder-key", &key)),
@@ -185,7 +186,7 @@ async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
         assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(settled), settled * PRICE), "round {round}");
         host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200);
     }
-    // Once more, for what came after a packet that was gone on with.
+    // Once more, for payments that came after a continued payout.
     host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200);
     let payouts = host.as_builder(&key, Method::GET, "/ai/builders/payouts", &Value::Null).await.is(200).json();
     for payout in payouts["payouts"].as_array().unwrap() {
@@ -215,7 +216,7 @@ async fn the_hosts_revenue_is_the_fees_of_all_and_the_sales_of_its_own() {
     let path = "/ai/admin/revenue?since=1d";
     let report = eventually("all calls are counted", Duration::from_secs(10), || async {
         let report = host.manage(Method::GET, path, &Value::Null).await.is(200).json();
-        // Two registrations, at a dollar each.
+        // The calls include two registrations, at a dollar each.
         (report["totals"]["calls"] == 14).then_some(report)
     })
     .await;

@@ -1,4 +1,4 @@
-//! Content safety and review: what is refused, what waits, what admins decide.
+//! Content safety and review: refused uploads, held ones, and decisions of admins.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::{
 
 const CREATE: &str = "/ai/endpoints/create";
 
-/// Waits for an admin: `code.eval`.
+/// Needs an approval, for `code.eval`.
 const EVALUATES: &str = "export default (req) => {\n  return eval('1');\n};";
 const PLAIN: &str = "export default () => ({ plain: true });";
 
-/// A key with the form of a real one, in pieces so that no scanner takes this file for a leak.
+/// A key in the form of a real one, in parts, so that no scanner reports this file as a leak.
 fn leaks() -> String {
     format!("export default () => '{}';", ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat())
 }
@@ -62,12 +62,12 @@ async fn blocked_content_is_stored_nowhere_and_repeated_to_nobody() {
     }
     assert_eq!(at(&host, &key, "leaks").await, made);
     assert!(!host.log().contains("AKIA"));
-    // An admin's upload is recorded and published.
+    // An upload by an admin is recorded and published.
     host.publish(&tool("admins", 0.0, &leaks())).await;
     let admins = host.manage(Method::GET, "/ai/endpoints/admins", &Value::Null).await.json()["endpoint"].clone();
     assert_eq!((&admins["contentSafety"]["outcome"], &admins["status"]), (&json!("block"), &json!("active")));
     host.call("admins", &json!({})).await.is(200);
-    // Also for a builder, and by a later scan.
+    // Also if the admin uploads for a builder, and after a later scan.
     let (id, _) = host.register("Lucky").await;
     let path = format!("{CREATE}?builderId={id}");
     host.manage(Method::POST, &path, &tool("for-lucky", 0.0, &leaks())).await.is(200);
@@ -93,7 +93,8 @@ async fn content_to_review_answers_nobody_until_an_admin_approves_it() {
     assert_eq!((&approved["status"], &approved["contentSafety"]["outcome"]), (&json!("active"), &json!("pass")));
     assert_eq!(host.get("/ai/endpoints/waits").await.is(200).json()["endpoint"]["contentSafety"]["findings"][0]["rule"], "code.eval");
     assert_eq!(queue(&host).await, Vec::<String>::new());
-    // What was approved stays so while its field does; another source waits again.
+    // An approval holds as long as the approved field does not change. A new source needs another
+    // one.
     assert_eq!(patch(&host, &key, "waits", json!({ "title": "Approved" })).await.is(200).json()["endpoint"]["status"], "active");
     let found = host.manage(Method::POST, "/ai/admin/rescan", &json!({})).await.is(200).json()["rescan"].clone();
     assert_eq!(found, json!({ "endpoints": 1, "review": 0, "blocked": 0 }));
@@ -203,7 +204,7 @@ async fn another_builders_source_is_a_note_that_admins_alone_see() {
         tool["handler"]["source"] = json!(source);
         tool
     };
-    // Long enough to be somebody's work.
+    // Long enough to be someone's own work.
     let own = format!("{PLAIN}\n// {}", "what only I know ".repeat(80));
     for slug in ["original", "my-second"] {
         host.as_builder(&one, Method::POST, CREATE, &tool(slug, &own)).await.is(200);
@@ -216,7 +217,7 @@ async fn another_builders_source_is_a_note_that_admins_alone_see() {
         (&json!("active"), &json!([]), &json!([]))
     );
     host.call("copied", &json!({})).await.is(200);
-    // Nobody is told but admins, and of the copy alone.
+    // Only admins see the note, and only on the copy.
     for slug in ["original", "my-second", "copied"] {
         let path = format!("/ai/endpoints/{slug}");
         let noted = |record: &Value| record.to_string().contains("provenance");
@@ -226,7 +227,7 @@ async fn another_builders_source_is_a_note_that_admins_alone_see() {
     assert!(
         !host.as_builder(&two, Method::GET, "/ai/endpoints/copied", &Value::Null).await.is(200).json().to_string().contains("provenance")
     );
-    // What `init` and the host come with is nobody's, and neither is what is short.
+    // Templates of `init`, the built-in tools and short sources belong to nobody.
     let shipped = std::fs::read_to_string("fixtures/tools/conversion-quote-demo/handler.js").unwrap();
     for (slug, source) in [("short", PLAIN), ("shipped", shipped.as_str())] {
         for (key, owner) in [(&one, "one"), (&two, "two")] {
@@ -271,7 +272,7 @@ async fn rules_that_changed_are_asked_of_all_that_is_published() {
     assert_eq!(state(&host, "sells-ducks").await, is("active", "pass"));
     assert_eq!(queue(&host).await, ["sells-geese", "sells-swans"]);
 
-    // What an admin has approved is not held back again for the same words.
+    // Content that an admin has approved is not held back again for the same words.
     decide(&host, "sells-swans", json!({ "decision": "approve" })).await.is(200);
     std::fs::write(&terms, list("review", "wild swans")).unwrap();
     host.restart().await;
@@ -283,7 +284,7 @@ async fn rules_that_changed_are_asked_of_all_that_is_published() {
     assert_eq!(state(&host, "sells-geese").await, is("active", "pass"));
 }
 
-/// What lists of endpoints name, in order.
+/// Returns the slugs in a list of endpoints, in order.
 async fn listed(host: &Host, key: Option<&str>, path: &str) -> Vec<String> {
     let request = host.request(Method::GET, path);
     let request = match key {
@@ -306,17 +307,17 @@ async fn a_rejection_is_undone_by_approving_or_by_reopening() {
     decide(&host, "wronged", json!({ "decision": "reject", "reason": "a mistake" })).await.is(200);
     assert_eq!(at(&host, &key, "wronged").await["requestedCapabilities"]["files"], false);
     host.restart().await;
-    // As it was: under review, with what was asked.
+    // The previous state: under review, with the requested capabilities.
     let reopened = decide(&host, "wronged", json!({ "decision": "reopen" })).await.is(200).json()["endpoint"].clone();
     assert_eq!((&reopened["review"]["state"], &reopened["contentSafety"]["outcome"]), (&json!("content_review"), &json!("review")));
     assert_eq!(reopened["requestedCapabilities"]["files"], true);
     assert_eq!(queue(&host).await, ["wronged"]);
     decide(&host, "wronged", json!({ "decision": "reopen" })).await.fails(409, "nothing_to_review", "caller");
-    // A mended upload needs no admin: the rejection is as if it never was.
+    // A corrected upload needs no admin. The rejection has no further effect.
     let mended = patch(&host, &key, "wronged", json!({ "handler": { "source": PLAIN } })).await.is(200).json()["endpoint"].clone();
     assert_eq!(mended["status"], "active");
     patch(&host, &key, "wronged", json!({ "handler": { "source": EVALUATES } })).await.is(200);
-    // Or at once, naming what the rejection cleared.
+    // Or an admin approves it directly, and names the requests that the rejection removed.
     decide(&host, "wronged", json!({ "decision": "reject" })).await.is(200);
     let approve = json!({ "decision": "approve", "capabilities": { "files": true } });
     let approved = decide(&host, "wronged", approve).await.is(200).json()["endpoint"].clone();
@@ -328,7 +329,7 @@ async fn a_rejection_is_undone_by_approving_or_by_reopening() {
         decide(&host, "plainly", json!({ "decision": decision })).await.is(200);
     }
     assert_eq!(at(&host, &key, "plainly").await["status"], "active");
-    // An approval, too: the content waits again, here and after a scan.
+    // An approval can be reopened too. The content waits again, and the next scan holds it back.
     decide(&host, "wronged", json!({ "decision": "reopen" })).await.is(200);
     host.call("wronged", &json!({})).await.fails(409, "endpoint_paused", "tool");
     host.manage(Method::POST, "/ai/admin/rescan", &json!({})).await.is(200);
@@ -350,12 +351,12 @@ async fn an_approved_request_names_its_version_and_is_reopened_as_far_as_it_was_
     let some = json!({ "decision": "approve", "capabilities": { "files": true } });
     let approved = decide(&host, "asks", some).await.is(200).json()["endpoint"].clone();
     assert_eq!(approved["review"]["approvedVersion"], approved["version"]);
-    // What was granted stays so; the rest is asked for again.
+    // Granted capabilities stay. The others are requested again.
     let reopened = decide(&host, "asks", json!({ "decision": "reopen" })).await.is(200).json()["endpoint"].clone();
     assert_eq!((&reopened["capabilities"]["files"], &reopened["requestedCapabilities"]["httpGetJson"]), (&json!(true), &json!(true)));
     assert_eq!(reopened["review"]["approvedVersion"], Value::Null);
     assert_eq!(queue(&host).await, ["asks"]);
-    // Where all of it is granted nothing would wait.
+    // If all of them were granted, there would be nothing to review.
     decide(&host, "asks", json!({ "decision": "approve" })).await.is(200);
     decide(&host, "asks", json!({ "decision": "reopen" })).await.fails(409, "nothing_to_review", "caller");
     let stays = at(&host, &key, "asks").await;

@@ -1,4 +1,4 @@
-//! The content safety policy, as everyone may read it.
+//! The public content safety policy.
 
 use std::{collections::BTreeSet, fs};
 
@@ -49,7 +49,7 @@ async fn an_operators_lists_change_the_version_and_the_rules() {
     assert_eq!(more, ["operator.house", "operator.known-hash"]);
     let (own, shipped) = (own["version"].as_str().unwrap(), shipped["version"].as_str().unwrap());
     assert!(own.starts_with(&format!("{shipped}+")), "{own} of {shipped}");
-    // A list of terms is no list of what to type instead.
+    // The policy must not reveal the terms, because that would help to avoid them.
     let answer = host.get("/ai/content-safety/policy").await.is(200);
     assert!(!String::from_utf8_lossy(&answer.body).contains("unwanted words"));
 }

@@ -1,4 +1,4 @@
-//! Schemas of builders: what they cost is theirs, and no one else's.
+//! Builders' schemas: their cost affects only their own tools.
 
 mod shapes;
 
@@ -16,10 +16,10 @@ use crate::harness::{Answer, Host, js};
 
 const SAYS: &str = "export default async (req) => req.input.answer;";
 
-/// How long `/health/live` may take beside whatever is going on, on a shared machine and in a debug build.
+/// Maximum time of `/health/live` during any other work, on a shared machine and in a debug build.
 const LIVELY: Duration = Duration::from_millis(750);
 
-/// Asks for `/health/live` until `done`; answers that, and the longest that an answer took.
+/// Requests `/health/live` until `done`. Returns its result and the longest time of an answer.
 async fn health<T>(host: &Host, done: impl Future<Output = T>) -> (T, Duration) {
     let mut longest = Duration::ZERO;
     tokio::pin!(done);
@@ -42,12 +42,12 @@ fn tool(slug: &str, schema: &Value, fate: Fate) -> Value {
     tool
 }
 
-/// Whether all that is said of a misfit is that it is one.
+/// Returns whether the error says only that the value does not match.
 fn is_unlisted(error: &Value) -> bool {
     error["problems"] == json!([{ "pointer": "", "message": "does not fit the schema" }]) && error["charged"] == false
 }
 
-/// What is wrong with how a shape ends, if anything.
+/// Returns a complaint if a shape ends wrongly.
 async fn wrong(host: &Host, place: usize, Shape { schema, input, fate, .. }: &Shape) -> Option<String> {
     let slug = format!("shape-{place}");
     let created = host.manage(Method::POST, "/ai/endpoints/create", &tool(&slug, schema, *fate)).await;
@@ -94,7 +94,7 @@ async fn no_schema_holds_the_host() {
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), shapes.len(), failures.join("\n"));
 }
 
-/// A schema that takes long to say yes, and a value that it does so of.
+/// Returns a schema and a value that it accepts only after a long time.
 fn endless() -> (Value, Value) {
     let again = json!({ "allOf": vec![json!({ "uniqueItems": true }); 2_800] });
     (json!({ "properties": { "value": again } }), json!({ "value": (0..20_000).collect::<Vec<_>>() }))
@@ -116,7 +116,8 @@ async fn a_schema_of_results_is_stopped_like_one_of_inputs_and_not_charged() {
     assert_eq!(host.credit_balance(&credit).await, before);
 }
 
-/// A schema that says no at once and takes long to say why, of values twice as long with each level.
+/// Returns a schema and a value that it rejects at once. Listing the reasons would take twice as
+/// long with each level.
 fn unlistable() -> (Value, Value) {
     let Shape { schema, input, .. } = recursive("", |n| json!({ "properties": { "a": { "allOf": [n, n] } } }), in_a);
     (schema, input)
@@ -141,7 +142,7 @@ async fn an_input_that_does_not_fit_is_its_callers_fault_although_listing_why_wo
         assert!(is_unlisted(&error), "{error}");
     }
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    // Nobody's calls are held for it.
+    // Calls are not blocked because of it.
     host.call_credit("strict", &json!({ "answer": 1 }), &credit).await.is(200);
     assert_eq!(host.credit_balance(&credit).await, 990_000);
 }
@@ -255,7 +256,8 @@ async fn a_secret_is_hidden_in_what_is_told_of_a_result_and_the_rest_still_fits(
     host.manage(Method::POST, "/ai/endpoints/leaky/secrets", &set).await.is(200);
     let error = host.call("leaky", &json!({ "named": true })).await.fails(502, "invalid_output", "tool");
     assert!(!error.to_string().contains(secret) && error.to_string().contains("[redacted]"), "{error}");
-    // It fits with the mark in its place alone: still it is the handler's answer that is checked.
+    // The value matches only with the redaction mark in place of the secret. The check uses the
+    // handler's real answer.
     host.call("leaky", &json!({})).await.fails(502, "invalid_output", "tool");
     host.change("leaky", &json!({ "outputSchema": { "properties": { "word": { "minLength": 15 } } } })).await;
     let error = host.call("leaky", &json!({})).await.fails(502, "invalid_output", "tool");
@@ -282,7 +284,7 @@ async fn a_stored_schema_beyond_the_bounds_stops_its_calls_and_not_the_host() {
     host.restart().await;
     host.call("old", &json!({ "answer": 1 })).await.fails(502, "schema_too_costly", "tool");
     host.call("broken", &json!({ "answer": 1 })).await.fails(502, "handler_failed", "tool");
-    // Its record can be changed, and mended.
+    // The record can be changed and corrected.
     host.change("old", &json!({ "title": "Old" })).await;
     host.change("old", &json!({ "inputSchema": { "required": ["answer"] } })).await;
     assert_eq!(host.call("old", &json!({ "answer": 1 })).await.is(200).json(), 1);
@@ -295,7 +297,7 @@ fn vouched(mut tool: Value) -> Value {
     tool
 }
 
-/// A tool whose response takes its worker some seconds to hold against its schema.
+/// Returns a tool whose fixed response takes its worker some seconds to validate.
 fn costly(slug: &str) -> Value {
     let schema = json!({ "allOf": vec![json!({ "uniqueItems": true }); 2_800] });
     let response: Vec<_> = (0..30_000).collect();

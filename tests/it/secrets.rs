@@ -1,4 +1,4 @@
-//! Secrets: who may set them, who sees them, and that nothing the host writes or says has one in it.
+//! Secrets: who may set and see them, and that neither the host's files nor its output contain one.
 
 use std::{
     fs,
@@ -26,7 +26,8 @@ async fn set(host: &Host, slug: &str, name: &str, value: &str, visibility: &str)
     host.manage(Method::POST, &path(slug), &json!({ "name": name, "value": value, "visibility": visibility })).await
 }
 
-/// A server that keeps the `x-key` header of each request and sends it back, or redirects to `other` on another port.
+/// Starts a server that records the `x-key` header of each request and returns it, or redirects to
+/// `other` on another port.
 async fn seller() -> (String, String, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&seen);
@@ -136,7 +137,7 @@ async fn a_server_gets_a_secret_that_the_handler_never_sees() {
     let told = call("/").await.is(200).json();
     assert_eq!((&told["env"], &told["got"]["key"]), (&json!([]), &json!("[redacted]")), "{told}");
     assert!(told["got"]["agent"].as_str().unwrap().starts_with("Tollhouse/"));
-    // Another host gets nothing of it.
+    // Another host does not get the secret.
     assert_eq!(call("/moved").await.is(200).json()["got"]["key"], Value::Null);
     assert_eq!(*seen.lock().unwrap(), ["k-3Zx9Qp7Lm2Vt", ""]);
 }
@@ -184,7 +185,8 @@ async fn answers_errors_and_logs_are_redacted() {
     }
 }
 
-/// What a text is looked for as: itself, hexadecimal, and the inner digits of its base64.
+/// Returns the forms in which to search for a secret: as it is, in hexadecimal, and the inner
+/// digits of its base64 at each offset.
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = vec![secret.to_owned(), hex::encode(secret), hex::encode_upper(secret)];
     for shift in 0..3 {
@@ -196,7 +198,7 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// The names of those of `secrets` that are in `bytes`.
+/// Returns the names of `secrets` that are in `bytes`.
 fn found<'a>(secrets: &'a [(&str, String)], bytes: &[u8]) -> Vec<&'a str> {
     let holds = |secret: &str| aho_corasick::AhoCorasick::new(forms(secret)).unwrap().is_match(bytes);
     secrets.iter().filter(|(_, secret)| holds(secret)).map(|(name, _)| *name).collect()
@@ -207,7 +209,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
         match entry.file_type().unwrap() {
             folder if folder.is_dir() => files(&entry.path(), into),
             file if file.is_file() => into.push(entry.path()),
-            // What commands ask the host through.
+            // The socket through which commands talk to the host.
             _ => assert_eq!(entry.file_name(), "control"),
         }
     }
@@ -253,7 +255,7 @@ async fn nothing_that_the_host_wrote_or_said_has_a_credential_in_it() {
         said.push(answer);
         said.push(host.call("theirs", &json!({})).await.is(200));
     }
-    // What is refused is told and logged too.
+    // Refusals also produce answers and log lines.
     let wrong = host.request(Method::GET, &path("busy")).header("x-admin-token", format!("{}x", &host.admin));
     said.push(host.send(wrong).await.is(401));
     said.push(host.as_builder(&builder, Method::GET, &path("busy"), &json!({})).await.is(403));
@@ -271,7 +273,7 @@ async fn nothing_that_the_host_wrote_or_said_has_a_credential_in_it() {
         let text = [answer.body.to_vec(), format!("{:?}", answer.headers).into_bytes()].concat();
         assert_eq!(found(&credentials, &text), Vec::<&str>::new(), "{answer:?}");
     }
-    // A plain value that a handler stored and a caller sent is found: then those above would be.
+    // Check the search itself: a plain value that a caller sent and a handler stored is found.
     let planted = "pl-6Zw1Nd8Qk3Hs5Rv7".to_owned();
     let plant = js("plant", 0.0, "export default async (req, ctx) => { await ctx.kv.set('planted', req.input.planted); return 1; };");
     host.publish(&plant).await;
@@ -332,7 +334,8 @@ async fn nobody_reads_the_memory_of_the_host() {
     let limits = fs::read_to_string(format!("/proc/{}/limits", host.pid())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"]);
-    // What is not dumpable belongs to root in `/proc`; who runs as root cannot tell from the owner.
+    // In `/proc`, a process that is not dumpable belongs to root. If the tests run as root, this
+    // proves nothing.
     let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(format!("/proc/{}/environ", host.pid())).unwrap());
     assert_eq!(owner, 0);
 }

@@ -1,4 +1,4 @@
-//! Settlements that do not go through: what is withheld, what may be tried again, and what nobody knows yet.
+//! Settlements that fail: the withheld answer, retries, and unknown results.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn a_settlement_that_is_refused_for_what_the_host_asks_is_the_hosts_fault(
     answer.fails(502, "facilitator_unavailable", "host");
     assert!(!String::from_utf8_lossy(&answer.body).contains("secret"));
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "refused");
-    // It is unspent.
+    // The payment is unspent.
     facilitator.tell(Settles::Well);
     host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(200);
 }
@@ -53,7 +53,7 @@ async fn an_unanswered_settlement_is_unknown_until_it_is_resolved() {
     assert!(error["hint"].as_str().unwrap().contains(&format!("/ai/payments/{}", payment.id())));
     assert!(!String::from_utf8_lossy(&answer.body).contains("secret"));
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");
-    // Asking again does not run it again, and does not answer either.
+    // A repetition neither runs the handler again nor gets an answer.
     let again = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(502);
     assert_eq!(again.json()["error"]["code"], "settlement_unknown");
 
@@ -76,20 +76,21 @@ async fn a_facilitator_that_is_away_admits_nobody() {
     let payment = Payer::new().pay(&host.challenge("echo").await);
     host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");
     assert_eq!(host.payment(&payment.id()).await, None);
-    // Play money is not to be had where money is real.
+    // With real payments there is no faucet.
     host.post("/dev/faucet", &json!({ "address": PAY_TO, "amountUsd": 1 })).await.fails(404, "not_found", "caller");
 }
 
-/// With 20 open settlements a host took two minutes to start.
+/// Regression: with 20 open settlements a host took two minutes to start.
 #[tokio::test]
 async fn a_facilitator_that_hangs_holds_up_no_start() {
     let facilitator = Facilitator::start(Settles::Hangs).await;
-    // The port is another one after the restart; what is paid for is not.
+    // The port changes at the restart, but the public URL that the payments name does not.
     let host = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_BASE_URL", "https://tools.example");
     let mut host = host.start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     let challenge = host.challenge("echo").await;
-    // Each of a payer of its own: one who has not paid yet has few runs at once where no balance is known.
+    // Each comes from a different payer. Where no balance is known, a payer who has not paid yet
+    // may have only few concurrent runs.
     let payments: Vec<_> = (0..20).map(|_| Payer::new().pay(&challenge)).collect();
     let requests: Vec<_> = payments.iter().map(|payment| host.paid_request("echo", &json!({}), payment)).collect();
     let calls: Vec<_> = requests.into_iter().map(|request| tokio::spawn(Host::try_send(request))).collect();
@@ -122,7 +123,7 @@ async fn an_operator_without_a_node_is_told_at_start_what_that_means() {
 async fn what_a_facilitator_says_of_itself_is_for_the_log() {
     let (host, _facilitator, payer) = with_facilitator(Settles::Refused("401_call_0xbad")).await;
     let payment = payer.pay(&host.challenge("echo").await);
-    // A code of its own says nothing of the money.
+    // An unknown error code of the facilitator says nothing about the money.
     let answer = host.call_paid("echo", &json!({}), &payment).await;
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (502, &json!("settlement_unknown")));
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");

@@ -1,4 +1,4 @@
-//! What one address may use of the host while others want it.
+//! The share of the host that one address may use while others need it.
 
 use std::{
     net::Ipv4Addr,
@@ -92,23 +92,24 @@ async fn sleeping_calls_of_one_builder_from_many_addresses_cost_another_builder_
     }
 }
 
-/// A client with an address of its own.
+/// Returns a client with a separate address.
 pub fn at(address: u8) -> Client {
     Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, address).into())).build().unwrap()
 }
 
-/// Has one address call `tool` as often as it can while another one makes cheap calls.
+/// Lets one address call `tool` as often as it can while another one makes cheap calls. The first
+/// one must be refused at some time.
 async fn is_refused_its_fill(tool: &Value, input: &Value) {
     let host = Host::builder().flag("--address-cpu-percent", 1).start().await;
     host.publish(&js("cheap", 0.0, "export default () => ({});")).await;
     host.publish(tool).await;
     let elsewhere = at(2);
     let calls = || elsewhere.post(format!("{}/tools/greedy", host.url)).json(input);
-    // On a machine that others use it gets little done, too.
+    // On a shared machine even the greedy address may get little done, so allow much time.
     let (until, is_refused) = (Instant::now() + Duration::from_secs(120), AtomicBool::new(false));
     let goes_on = || !is_refused.load(Ordering::Relaxed) && Instant::now() < until;
 
-    // More of it than the machine has cores.
+    // More connections than the machine has cores.
     let takes_all = async || {
         let mut refused: Option<Answer> = None;
         while goes_on() {
@@ -132,7 +133,7 @@ async fn is_refused_its_fill(tool: &Value, input: &Value) {
     refused.fails(429, "rate_limited", "caller");
     assert!(refused.has("retry-after").parse::<u64>().unwrap() > 0);
 
-    // Nobody else asks any more.
+    // Now there are no other callers.
     sleep(Duration::from_millis(1_100)).await;
     host.send(calls()).await.is(200);
 }

@@ -1,4 +1,4 @@
-//! A host that is told to end: what was begun is brought to its end, whether somebody waits for it or not.
+//! Shutdown of a host: started work is completed, whether somebody waits for it or not.
 
 use std::{
     process::Stdio,
@@ -13,7 +13,7 @@ use crate::harness::{Host, eventually, js, signal, stream::Stream, tollhouse};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Tells the host to end, waits until it has, and starts it again on the same data.
+/// Shuts the host down, waits for its end, and starts it again on the same data.
 async fn end_and_restart(host: &mut Host) {
     host.terminate();
     ended(host).await;
@@ -47,7 +47,7 @@ async fn an_upload_whose_sender_has_hung_up_is_published_before_the_host_ends() 
     let mut upload = js("slow-to-load", 0.0, slow);
     upload["limits"] = json!({ "loadCpuMs": 2_000, "loadWallMs": 10_000 });
     let request = host.request(Method::POST, "/ai/endpoints/create").header("x-admin-token", &host.admin).json(&upload);
-    // It is in the trail from when it was begun.
+    // The audit trail has the upload as soon as it has begun.
     let uploading = tokio::spawn(request.send());
     let begun = |last: &Value| last["path"] == "/ai/endpoints/create" && last["outcome"].is_null();
     eventually("the upload is begun", PATIENCE, || async { begun(&last_of_the_trail(&host).await).then_some(()) }).await;
@@ -83,7 +83,7 @@ async fn a_host_with_others_is_not_ready_for_a_while_before_it_takes_no_calls() 
     eventually("it is not ready", PATIENCE, || async { (host.get("/health/ready").await.status == 503).then_some(()) }).await;
     let refused = host.get("/health/ready").await.json();
     assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!("busy"), &json!("the host is shutting down")));
-    // Also over a connection that nobody had before.
+    // Also over a new connection.
     reqwest::Client::builder()
         .no_proxy()
         .build()
@@ -96,7 +96,7 @@ async fn a_host_with_others_is_not_ready_for_a_while_before_it_takes_no_calls() 
         .unwrap();
     host.publish(&js("late", 0.0, "export default () => ({});")).await;
     assert_eq!(stream.retry, None);
-    // Told again, it waits for nobody.
+    // After a second signal the host does not wait any more.
     host.terminate();
     while stream.next().await.is_some() {}
     ended(&host).await;

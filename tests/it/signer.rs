@@ -1,4 +1,5 @@
-//! The key that pays the gas beside others that use it, nodes that forget, and kills: each payment moves once, and none is lost.
+//! The key that pays for gas, with other users of the key, forgetful nodes, and kills. Each payment
+//! moves money once, and none is lost.
 
 use std::{
     sync::{
@@ -24,29 +25,29 @@ use crate::{
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
-/// What payers have at first, and what a call costs, in micro-dollars.
+/// The initial funds of payers and the price of a call, in micro-dollars.
 const FUNDS: u64 = 1_000_000_000;
 const PRICE: u64 = 10_000;
 const LONG: Duration = Duration::from_secs(120);
-/// How many kills fall into paid calls, where no more are asked for; as many fall into starts.
+/// Default number of kills during paid calls. The number of kills during starts is the same.
 const ROUNDS: usize = 5;
 const PAYERS: usize = 6;
-/// Longest time from the first paid calls to the kill.
+/// Maximum time from the first paid calls to the kill.
 const LONGEST_MS: u64 = 500;
 
-/// How a host is started that settles on `chain` itself.
+/// Returns the configuration of a host that settles on `chain` itself.
 fn settling(chain: &Chain) -> HostBuilder {
     let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
     let how = how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO);
     how.env("TOLLHOUSE_BASE_URL", "https://tools.example")
 }
 
-/// Such a host, and what its tool asks for.
+/// Starts such a host with a tool. Returns the tool's challenge.
 async fn paid_host(chain: &Chain) -> (Host, Value) {
     priced(settling(chain).start().await).await
 }
 
-/// A host, and what its tool asks for.
+/// Publishes a tool on a host. Returns its challenge.
 async fn priced(host: Host) -> (Host, Value) {
     host.publish(&js("echo", 0.01, ECHO)).await;
     let challenge = host.challenge("echo").await;
@@ -59,12 +60,12 @@ async fn payer(chain: &Chain) -> Payer {
     payer
 }
 
-/// What the payer has and the host's owner got, by how often it paid.
+/// Checks the balances of the payer and of the host's owner after this number of payments.
 async fn paid_times(chain: &Chain, payer: &Payer, times: u64) {
     assert_eq!((chain.balance(&payer.address).await, chain.balance(PAY_TO).await), (FUNDS - times * PRICE, times * PRICE));
 }
 
-/// The hashes of what waits for a block, by nonce.
+/// Returns the hashes of pending transactions, by nonce.
 async fn waiting(chain: &Chain) -> Vec<String> {
     let pool = chain.rpc("txpool_content", json!([])).await;
     let mut found: Vec<(u64, String)> = vec![];
@@ -78,7 +79,8 @@ async fn waiting(chain: &Chain) -> Vec<String> {
     found.into_iter().map(|(_, hash)| hash).collect()
 }
 
-/// So many calls on their way, each with its transaction in the node's pool and in no block.
+/// Starts a call for each payment, and waits until all transactions are in the node's pool, but not
+/// in a block. Returns their hashes.
 async fn cut_off(chain: &Chain, host: &Host, payments: &[Payment]) -> Vec<String> {
     chain.rpc("evm_setAutomine", json!([false])).await;
     let requests: Vec<_> = payments.iter().map(|payment| host.paid_request("echo", &json!({}), payment)).collect();
@@ -90,7 +92,7 @@ async fn cut_off(chain: &Chain, host: &Host, payments: &[Payment]) -> Vec<String
     .await
 }
 
-/// Each is found settled, and shown again has its answer.
+/// Checks that each payment is settled, and that a repetition gets the answer.
 async fn all_settled(chain: &Chain, host: &Host, payments: &[Payment]) {
     for payment in payments {
         eventually("it is found", LONG, async || {
@@ -108,7 +110,7 @@ async fn a_nonce_that_somebody_else_used_costs_no_payment() {
     let (host, challenge) = paid_host(&chain).await;
     let payer = payer(&chain).await;
     for n in 1..=3 {
-        // The same key elsewhere, while the host counts on the next nonce.
+        // Another user of the key takes the next nonce, on which the host relies.
         for _ in 0..n {
             chain.rpc("eth_sendTransaction", json!([{ "from": GAS_ADDRESS, "to": GAS_ADDRESS, "value": "0x1" }])).await;
         }
@@ -122,13 +124,14 @@ async fn a_nonce_that_somebody_else_used_costs_no_payment() {
     }
 }
 
-/// How many transactions of the key are in blocks.
+/// Returns the number of the key's transactions that are in blocks.
 async fn used(chain: &Chain) -> u64 {
     let count = chain.rpc("eth_getTransactionCount", json!([GAS_ADDRESS, "latest"])).await;
     u64::from_str_radix(count.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// Two hosts gave one nonce to two settlements, one of which the node refused: the caller got nothing for the run.
+/// Regression: two hosts used one nonce for two settlements. The node refused one of them, and that
+/// run was not paid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_of_one_database_pay_gas_with_one_key_and_none_takes_the_nonce_of_another() {
     let server = Postgres::start();
@@ -156,7 +159,8 @@ async fn hosts_of_one_database_pay_gas_with_one_key_and_none_takes_the_nonce_of_
     paid_times(&chain, &payer, 22).await;
 }
 
-/// The node forgets the first of three: the others wait for its nonce, until it is sent again for more.
+/// The node forgets the first of three transactions. The others wait for its nonce, until it is
+/// sent again with a higher fee.
 #[tokio::test]
 async fn a_transaction_that_the_node_dropped_holds_up_no_other_for_good() {
     let chain = Chain::start().await;
@@ -189,7 +193,7 @@ async fn what_was_in_a_block_before_the_host_came_back_is_found() {
     }
 }
 
-/// As where the host was killed between its intent and the node.
+/// This simulates a kill between the intent and the transmission to the node.
 #[tokio::test]
 async fn what_no_node_has_is_sent_once_more_after_a_restart() {
     let chain = Chain::start().await;
@@ -246,7 +250,8 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
     println!("{} kills, half of them at start: {sent_in_all} payments sent, {moved} settled", rounds * 2);
 }
 
-/// Every payer sends new payments until the host is gone; what was sent, and whether it was answered with 200.
+/// Lets every payer send new payments until the host is killed. Returns the payments, and whether
+/// each was answered with 200.
 async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, wait: Duration) -> Vec<(Payment, bool)> {
     let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let victim: &Host = host;

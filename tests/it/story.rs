@@ -1,4 +1,4 @@
-//! A builder's business from beginning to end, as one story over HTTP: everything the host says of it has to agree.
+//! The whole business of a builder, as one story over HTTP. All reports of the host must agree.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,9 +11,9 @@ use crate::harness::{Answer, Host, Payer, eventually, micros};
 
 const PRICE: u64 = 12_345;
 const CALLS: usize = 20;
-/// Which of the calls are asked to fail.
+/// The calls that are to fail.
 const FAILING: [usize; 3] = [4, 11, 17];
-/// Fee of the host, in basis points of the price.
+/// The host's fee, in basis points of the price.
 const FEE_BPS: u64 = 1_000;
 
 const SOURCE: &str = r#"
@@ -35,7 +35,7 @@ export default async function (req: ToolRequest<Input>, ctx: ToolContext): Promi
 const API_KEY: &str = "weather-key-55e1c7a0b2";
 const MOOD: &str = "a-mood-nobody-should-read-81f3";
 
-/// A weather service that wants a key; keeps the keys it was shown.
+/// Starts a weather service that requires a key, and records the keys that it gets.
 async fn weather() -> (String, Arc<Mutex<Vec<String>>>) {
     let shown = Arc::<Mutex<Vec<String>>>::default();
     let answer = |State(shown): State<Arc<Mutex<Vec<String>>>>, headers: HeaderMap| async move {
@@ -50,7 +50,7 @@ async fn weather() -> (String, Arc<Mutex<Vec<String>>>) {
     (address, shown)
 }
 
-/// A builder, who manages.
+/// A builder with their key.
 struct Owner<'a> {
     host: &'a Host,
     key: String,
@@ -65,7 +65,7 @@ impl Owner<'_> {
         self.ask(Method::GET, path, &Value::Null).await.is(200).json()
     }
 
-    /// All items of a list, page by page.
+    /// Returns all items of a list, read page by page.
     async fn all(&self, path: &str, name: &str) -> Vec<Value> {
         let (mut items, mut cursor) = (vec![], String::new());
         loop {
@@ -79,7 +79,7 @@ impl Owner<'_> {
     }
 }
 
-/// Registers by paying with x402, and again with the same payment.
+/// Registers with an x402 payment, and repeats the registration with the same payment.
 async fn register(host: &Host) -> (String, String) {
     let body = json!({ "name": "Weather Works", "contact": "ops@weather.example" });
     let challenge = host.post("/ai/builders/register", &body).await.is(402).decoded("payment-required");
@@ -89,7 +89,7 @@ async fn register(host: &Host) -> (String, String) {
     let first = host.send(pay()).await.is(200);
     let again = host.send(pay()).await.is(200);
     assert_eq!((first.receipt_id(), &first.json()["builderId"]), (again.receipt_id(), &again.json()["builderId"]));
-    // As if the first answer had been lost: the key is the last one that was given.
+    // As if the first answer had been lost. The last key that was returned is the valid one.
     let text = |name: &str| again.json()[name].as_str().unwrap().to_owned();
     (text("builderId"), text("builderKey"))
 }
@@ -101,7 +101,7 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
     let (_, key) = register(&host).await;
     let owner = Owner { host: &host, key };
 
-    // A TypeScript tool that wants kv, logs, a secret and the web: the last waits for an admin.
+    // A TypeScript tool with kv, logs, a secret, and web requests, which need an approval.
     let tool = json!({
         "slug": "weather",
         "title": "Weather",
@@ -128,7 +128,7 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
         assert!(!String::from_utf8_lossy(&set.body).contains(value), "{set:?}");
     }
 
-    // Without the grant the call fails and costs nothing.
+    // Without the approval the call fails and is not charged.
     let payer = Payer::funded(&host, 5.0).await;
     let funds = host.balance(&payer.address).await;
     let early = payer.pay(&host.challenge("weather").await);
@@ -141,7 +141,7 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
         json!({ "decision": "approve", "capabilities": { "httpGetJson": true }, "allowedHosts": ["127.0.0.1"], "reason": "known service" });
     host.manage(Method::POST, "/ai/admin/reviews/weather", &approval).await.is(200);
 
-    // A stranger pays 20 times; three of the calls fail.
+    // A stranger pays 20 times. Three of the calls fail.
     let mut receipts = vec![];
     for call in 0..CALLS {
         let input = json!({ "city": format!("city-{call}"), "fail": FAILING.contains(&call) });
@@ -160,7 +160,7 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
     assert_eq!(host.balance(&payer.address).await, funds - paid as u64 * PRICE);
     assert_eq!(*shown.lock().unwrap(), vec![API_KEY; paid]);
 
-    // Receipts, revenue, events and logs tell the same.
+    // Receipts, revenue, events and logs agree.
     let mut gross = 0;
     for id in &receipts {
         let receipt = host.receipt(id).await;
@@ -203,7 +203,7 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
     let everything = json!([logs, events, revenue]).to_string();
     assert!(!everything.contains(MOOD) && !everything.contains(API_KEY) && !everything.contains(&owner.key));
 
-    // The money is packed up once, approved, and paid.
+    // The money is put into one payout, approved, and paid.
     let earner = Payer::new().address;
     owner.ask(Method::POST, "/ai/builders/payouts", &json!({})).await.fails(409, "payout_settings_missing", "caller");
     let settings = json!({ "address": earner, "minimumUsd": 0.01 });
@@ -227,7 +227,7 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
     assert_eq!((&done["payout"]["status"], &done["payout"]["transaction"]), (&json!("paid"), &json!(transaction)));
     assert_eq!(owner.get("/ai/builders/payouts?limit=5").await["payouts"].as_array().unwrap().len(), 1);
 
-    // Paused, resumed, changed, rolled back, deleted; the receipts stay.
+    // The tool is paused, resumed, changed, rolled back and deleted. The receipts stay.
     let path = "/ai/endpoints/weather";
     owner.ask(Method::PATCH, path, &json!({ "status": "paused" })).await.is(200);
     host.call("weather", &json!({ "city": "Oslo" })).await.fails(409, "endpoint_paused", "tool");

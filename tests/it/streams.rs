@@ -1,4 +1,4 @@
-//! Calls answered as Server-Sent Events.
+//! Calls that are answered as Server-Sent Events.
 
 use reqwest::Method;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::harness::{Host, Payer, js};
 const FUNDS: u64 = 1_000_000;
 const MICROS: u64 = 10_000;
 
-/// Logs, says how far it is, and takes longer than the time between two `progress` events.
+/// Logs, reports its progress, and takes longer than the interval between two `progress` events.
 const SLOW: &str = "export default async (req, ctx) => {
     ctx.log.info('for the owner', { step: 1 });
     console.debug('for the owner too');
@@ -76,7 +76,8 @@ async fn a_long_running_tool_is_not_invoked_without_a_stream() {
     let host = slow_host().await;
     let body = json!({ "slug": "slow", "input": { "ms": 1 } });
     host.post("/ai/invoke", &body).await.fails(409, "streaming_required", "caller");
-    // An accept header is as good as the field; without a payment that is a plain 402.
+    // The Accept header has the same effect as the field. Without a payment the answer is a plain
+    // 402.
     let invoke = host.request(Method::POST, "/ai/invoke").header("accept", "text/event-stream").json(&body);
     host.send(invoke).await.is(402).decoded("payment-required");
 }

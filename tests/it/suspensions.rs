@@ -1,4 +1,4 @@
-//! Suspending a builder: what stops, what is kept, and that all of it comes back.
+//! Suspension of a builder: it stops everything, deletes nothing, and can be lifted entirely.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const CREATE: &str = "/ai/endpoints/create";
 const PLAIN: &str = "export default (req, ctx) => ({ token: ctx.env.API_TOKEN.length });";
-/// Looks again and again whether it may still touch what it may.
+/// Checks its access again and again.
 const WAITS: &str = "export default async (req, ctx) => {
     for (let n = 0; n < 600; n++) {
         await ctx.kv.set('n', n);
@@ -82,7 +82,7 @@ async fn a_suspended_builder_changes_nothing_sells_nothing_and_gets_all_of_it_ba
         host.get("/ai/endpoints/sells").await.fails(404, "unknown_endpoint", "caller");
         assert_eq!(host.get("/ai/endpoints").await.is(200).json()["endpoints"], json!([]));
         assert!(host.mcp().tool("sells").await.is_none());
-        // Frozen for admins too.
+        // Admins cannot change anything either.
         let secret = host.manage(Method::DELETE, "/ai/endpoints/sells/secrets?name=API_TOKEN", &Value::Null).await;
         secret.fails(403, "builder_suspended", "caller");
         host.manage(Method::POST, &packet, &json!({ "decision": "approve" })).await.fails(403, "builder_suspended", "caller");
@@ -137,7 +137,7 @@ async fn nothing_is_published_by_a_builder_once_their_suspension_was_answered() 
         async move {
             tokio::time::sleep(Duration::from_millis(10 * n)).await;
             let answer = host.as_builder(key, Method::POST, CREATE, &tool(&format!("races-{n}"), 0.0, "export default () => 1;")).await;
-            // Two at once are looked at.
+            // Only two uploads are checked at once. Others are refused with 429.
             if !matches!(answer.status, 200 | 429) {
                 answer.fails(403, "builder_suspended", "caller");
             }

@@ -1,4 +1,4 @@
-//! What a host tells of itself: metrics, who reads them, traces, and the log.
+//! Telemetry of a host: metrics and access to them, traces, and the log.
 
 mod access;
 mod collector;
@@ -17,10 +17,10 @@ use tollhouse::telemetry::{Metric, table};
 
 use crate::harness::{Facilitator, Host, Payer, Settles, eventually, js};
 
-/// A series: its name, and its labels as they are written.
+/// A series: its name with the formatted labels, and its value.
 type Series = BTreeMap<String, f64>;
 
-/// What `/metrics` tells who asks from this machine.
+/// Returns `/metrics` for a client on this machine.
 async fn metrics(host: &Host) -> String {
     let answer = host.get("/metrics").await.is(200);
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -32,7 +32,7 @@ fn series(text: &str) -> Series {
     lines.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
 }
 
-/// The value of one series.
+/// Returns the value of a series.
 async fn value(host: &Host, name: &str) -> f64 {
     let all = series(&metrics(host).await);
     *all.get(name).unwrap_or_else(|| panic!("no {name}"))
@@ -89,7 +89,7 @@ async fn what_happens_to_calls_and_payments_is_counted_once() {
 
     let told = series(&metrics(&host).await);
     let is = |name: &str, value: f64| assert_eq!(told.get(name).copied(), Some(value), "{name}");
-    // What is answered again is a call that ended well.
+    // A repeated answer counts as a successful call.
     is("tollhouse_calls_total{outcome=\"ok\",fault=\"none\"}", 7.0);
     is("tollhouse_calls_total{outcome=\"handler_failed\",fault=\"tool\"}", 1.0);
     is(
@@ -126,7 +126,8 @@ async fn what_is_removed_for_its_age_or_number_is_counted_by_its_kind() {
     for kind in ["calls", "logs", "freeReceipts", "audit", "events", "payments"] {
         assert_eq!(told(kind).await, 0.0, "{kind}");
     }
-    // What is called later makes what is there too many: packs and lines are written behind.
+    // Further calls put the counts above the limit, because calls and lines are stored in the
+    // background.
     eventually("some of each are removed", Duration::from_secs(60), async || {
         host.call("free", &json!({})).await.is(200);
         let all = [told("calls").await, told("logs").await, told("freeReceipts").await];
@@ -151,7 +152,7 @@ async fn a_settlement_that_nobody_told_the_end_of_is_counted_as_unknown() {
     assert_eq!(told["tollhouse_calls_total{outcome=\"settlement_unknown\",fault=\"host\"}"], 1.0);
 }
 
-/// A label that a stranger chooses would have as many series as they like.
+/// A label that strangers can choose would permit them to create any number of series.
 #[tokio::test]
 async fn no_request_makes_a_new_series() {
     let host = Host::start().await;

@@ -1,4 +1,5 @@
-//! Tiers: how the code of an endpoint runs, by whoever of the admin's records asks for most.
+//! Sandbox tiers: the strictest one that an admin has set for the endpoint, its builder or the host
+//! applies.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::{
 };
 
 const CREATE: &str = "/ai/endpoints/create";
-/// How many calls its process has served.
+/// Counts the calls in its process.
 const COUNTS: &str = "let calls = 0; export default () => ({ calls: ++calls });";
 
 async fn count(host: &Host, slug: &str) -> Value {
@@ -22,7 +23,7 @@ async fn at(host: &Host, slug: &str) -> Value {
     host.manage(Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200).json()["endpoint"].clone()
 }
 
-/// What is in force for it, and what was set for it alone.
+/// Returns the effective tier of an endpoint, and the one that was set for it alone.
 async fn tiers(host: &Host, slug: &str) -> [String; 2] {
     let record = at(host, slug).await;
     ["tier", "tierCap"].map(|name| record[name].as_str().unwrap().to_owned())
@@ -40,7 +41,7 @@ async fn set_policy(host: &Host, policy: Value) -> Answer {
     host.manage(Method::PUT, "/ai/admin/policy", &policy).await
 }
 
-/// The tiers that the host has had workers of.
+/// Returns the tiers of which the host has had workers.
 async fn in_use(host: &Host) -> Vec<Value> {
     let health = host.get("/health").await.is(200).json();
     health["sandbox"]["tiers"].as_array().unwrap().iter().map(|tier| tier["tier"].clone()).collect()
@@ -68,7 +69,7 @@ async fn the_strictest_of_endpoint_builder_and_policy_is_in_force_from_the_next_
         (ran == ["jitless", "jit", "jit"]).then_some(())
     })
     .await;
-    // What its owner changes lifts nothing.
+    // A change by the owner does not affect the tier.
     host.as_builder(&key, Method::PATCH, "/ai/endpoints/theirs", &json!({ "title": "Another" })).await.is(200);
     assert_eq!((tiers(&host, "theirs").await, count(&host, "theirs").await), (["jitless".into(), "jitless".into()], json!(2)));
 
@@ -113,7 +114,7 @@ async fn tier_is_one_of_those_there_are_and_named_where_it_is_decided() {
         assert_eq!(error["pointer"], "/tier", "{verdict}");
     }
     judge(&host, &id, json!({ "decision": "tier", "tier": "jit" })).await.fails(409, "wrong_state", "caller");
-    // It is nothing that an owner asks for.
+    // An owner cannot request a tier.
     let mut asks = tool("asks", 0.0, COUNTS);
     asks["tier"] = json!("jit");
     let error = host.as_builder(&key, Method::POST, CREATE, &asks).await.fails(422, "invalid_endpoint", "caller");
@@ -130,7 +131,7 @@ async fn what_was_set_survives_a_kill_and_uploads_run_in_no_other_tier() {
     decide(&host, "alone", "jitless").await.is(200);
     host.restart().await;
     assert_eq!((tiers(&host, "alone").await, tiers(&host, "of-them").await), (["jitless"; 2].map(Into::into), ["jit"; 2].map(Into::into)));
-    // Deleted and made anew, the slug stays with who decided.
+    // After a deletion, the decision keeps the slug reserved.
     host.as_builder(&key, Method::DELETE, "/ai/endpoints/alone", &Value::Null).await.is(200);
     host.as_builder(&key, Method::POST, CREATE, &tool("alone", 0.0, COUNTS)).await.fails(409, "slug_taken", "caller");
 

@@ -1,4 +1,4 @@
-//! What a handler is told so that it can do once what must happen once.
+//! The payment id that a handler gets, so that it can recognize a repeated run.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::{Host, Payer, eventually, js, stream::Stream};
 
 const PRICE: f64 = 0.01;
 
-/// Answers the names that all of its runs had, of which the first takes its time.
+/// Returns the payment ids of all of its runs. The first runs are slow.
 const NAMES: &str = "export default async (req, ctx) => {
     const names = [...((await ctx.kv.get('names')) ?? []), req.caller.paymentId ?? null];
     await ctx.kv.set('names', names);
@@ -30,7 +30,7 @@ async fn a_run_that_a_crash_cut_off_and_the_one_after_it_are_told_one_payment_id
     let input = json!({ "cut": 1 });
     let mut stream = Stream::open(host.paid_request("names", &input, &payment)).await;
     while stream.next().await.unwrap().data["message"] != "begun" {}
-    // With it is on disk what came before.
+    // This durable write puts everything before it on disk too.
     host.mint(1.0).await;
     host.restart().await;
     let released = async || host.payment(&payment.id()).await.filter(|payment| payment["state"] == "released");
@@ -39,7 +39,7 @@ async fn a_run_that_a_crash_cut_off_and_the_one_after_it_are_told_one_payment_id
     assert_eq!(answer.json(), json!({ "names": [payment.id(), payment.id()] }), "it ran twice, for one payment");
     assert_eq!(answer.has("x-payment-id"), payment.id());
     assert_eq!(host.balance(&payer.address).await, 990_000);
-    // It is charged, and runs no more.
+    // The call has been charged, and does not run again.
     assert_eq!(host.call_paid("names", &input, &payment).await.is(200).body, answer.body);
 }
 

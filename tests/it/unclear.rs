@@ -1,4 +1,4 @@
-//! Nodes, gateways and facilitators whose answers say nothing of the money, or something false.
+//! Nodes, gateways and facilitators whose answers are unclear or false with respect to the payment.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn said(code: i64, message: &str) -> String {
     json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": message } }).to_string()
 }
 
-/// Answers after which nobody knows whether the node has the transaction.
+/// Returns answers after which it is unknown whether the node has the transaction.
 fn unclear() -> Vec<(u16, String)> {
     vec![
         (504, json!({ "message": "Endpoint request timed out" }).to_string()),
@@ -57,13 +57,14 @@ async fn priced(how: HostBuilder) -> (Host, Value) {
     (host, challenge)
 }
 
-/// The payer is told that it is not known whether it was charged.
+/// Checks that the payer learns that it is unknown whether the call was charged.
 fn nobody_knows(answer: &Answer) {
     let error = answer.json()["error"].clone();
     assert_eq!((answer.status, &error["code"], &error["charged"]), (502, &json!("settlement_unknown"), &json!("unknown")), "{answer:?}");
 }
 
-/// The payer was told that nothing was charged, and the transfer was in the next block; the payment after it reused the nonce.
+/// Regression: the payer was told that nothing was charged, but the transfer was in the next block.
+/// The next payment reused the nonce.
 #[tokio::test]
 async fn a_payment_whose_transaction_was_broadcast_is_settled_whatever_the_gateway_answers() {
     let chain = Chain::start().await;
@@ -74,7 +75,7 @@ async fn a_payment_whose_transaction_was_broadcast_is_settled_whatever_the_gatew
     let mut paid = 0;
     for forwards in [true, false] {
         for (status, body) in unclear() {
-            // A refusal of a transaction that the node does not have is one.
+            // If the node does not have the transaction, this answer is a true refusal.
             if !forwards && status == 200 && body.contains("insufficient funds") {
                 continue;
             }
@@ -125,7 +126,7 @@ async fn a_known_refusal_releases_the_payment_and_the_next_one_has_its_nonce() {
     }
 }
 
-/// A facilitator that answers each payment with this.
+/// Starts a host with a facilitator that answers each payment with this body.
 async fn false_word(chain: &Chain, body: &'static str) -> (Host, Value, Facilitator) {
     let said: &'static [Said] = Box::leak(Box::new([Said { amount: "10000", status: 200, media: "application/json", body }]));
     let facilitator = Facilitator::start(Settles::Says(said)).await;
@@ -133,7 +134,7 @@ async fn false_word(chain: &Chain, body: &'static str) -> (Host, Value, Facilita
     (host, challenge, facilitator)
 }
 
-/// Each was a receipt.
+/// Regression: each of these answers produced a receipt.
 #[tokio::test]
 async fn a_facilitator_that_names_a_transaction_which_did_not_pay_is_not_believed() {
     let chain = Chain::start().await;

@@ -1,4 +1,4 @@
-//! Bytes under way between the host and its workers: they are bounded, whatever handlers ask for at once.
+//! Bytes in flight between the host and its workers are bounded, whatever handlers request at once.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -12,7 +12,7 @@ use crate::harness::{Host, eventually, js};
 
 const MIB: u64 = 1 << 20;
 
-/// Fills its store with 200 values of 255 KiB, or lists them 32 times at once.
+/// Fills its store with 200 values of 255 KiB, or lists them in 32 concurrent requests.
 const LISTER: &str = r#"
 export default async ({ input }, ctx) => {
   if (input.from !== undefined) {
@@ -24,7 +24,8 @@ export default async ({ input }, ctx) => {
   return (await Promise.all(lists)).reduce((sum, entries) => sum + entries, 0);
 };"#;
 
-/// One call that listed 32 times at once once took the host from 77 MB to 2.3 GB, and 1.7 GB of it stayed.
+/// Regression: one call with 32 concurrent lists took the host from 77 MB to 2.3 GB, of which 1.7
+/// GB stayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
     const CALLS: u64 = 12;
@@ -38,7 +39,7 @@ async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
     for from in [0, 50, 100, 150] {
         host.call("lister", &json!({ "from": from })).await.is(200);
     }
-    // What the store keeps of what it read is not of the calls.
+    // Memory for the store's cache does not belong to the calls.
     assert_eq!(host.call("lister", &json!({})).await.is(200).json(), 32 * 4);
     let before = host.resident();
     let (peak, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -56,18 +57,19 @@ async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
         is_over.store(true, Ordering::Relaxed);
     };
     tokio::join!(watches, calls);
-    // A page and what it is made of, in the store's form and in the worker's.
+    // Each page exists twice: in the form of the store and in that of the worker.
     let bound = 2 * (SET + CALLS * 4 * MIB);
     let most = peak.load(Ordering::Relaxed);
     println!("{} MiB before, {} at most, {} after", before / MIB, most / MIB, host.resident() / MIB);
     assert!(most < before + bound, "{} MiB before, {} at most", before / MIB, most / MIB);
-    // Nobody asks the host for anything meanwhile: what it kept for the next call it would keep for ever.
+    // There are no further requests. Memory that is only released by the next call would stay
+    // forever.
     let kept = before + 16 * MIB;
     eventually("all of it is given back", Duration::from_secs(60), async || (host.resident() < kept).then_some(())).await;
     println!("{} MiB are kept", host.resident() / MIB);
 }
 
-/// What is built in, whoever builds it: the allocator says so itself.
+/// The setting is compiled in, for every build. The allocator itself reports it.
 #[tokio::test]
 async fn what_is_freed_is_given_back_within_a_second() {
     let host = Host::builder().env("_RJEM_MALLOC_CONF", "confirm_conf:true").start().await;

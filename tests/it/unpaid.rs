@@ -1,4 +1,5 @@
-//! Work that nobody pays for: what could not be settled is not begun, and who fails again and again waits.
+//! Unpaid work: a call that could not be settled is not started, and a payer whose calls fail
+//! repeatedly must wait.
 
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -19,7 +20,7 @@ const MOODY: &str = "export default async (req) => {
     return { answered: true };
 };";
 
-/// Takes its time, and fails if it is told to.
+/// Is slow, and fails if its input says so.
 const SLOW: &str = "export default async (req) => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     if (req.input.fails) throw new Error('no more');
@@ -30,7 +31,7 @@ fn throws() -> Value {
     json!({ "mood": "throws" })
 }
 
-/// A payment that is valid for so long from now on.
+/// Signs a payment that is valid for this time from now on.
 fn valid_for(payer: &Payer, challenge: &Value, time: Duration) -> Payment {
     let mut payment = payer.pay(challenge);
     payment.payload["payload"]["authorization"]["validBefore"] = json!((UNIX_EPOCH.elapsed().unwrap() + time).as_secs().to_string());
@@ -39,7 +40,7 @@ fn valid_for(payer: &Payer, challenge: &Value, time: Duration) -> Payment {
     payment
 }
 
-/// A refusal because others of the payer's or the tool's runs failed.
+/// Checks that the call is refused because earlier runs of the payer or of the tool failed.
 #[track_caller]
 fn slowed(answer: &Answer) {
     answer.clone().fails(429, "rate_limited", "caller");
@@ -52,7 +53,7 @@ async fn what_ends_before_it_can_be_settled_is_refused_before_the_work() {
     let host = Host::start().await;
     host.publish(&js("moody", PRICE, MOODY)).await;
     let payer = Payer::funded(&host, 1.0).await;
-    // The wall limit, and half a minute.
+    // The validity must cover the wall time limit and half a minute.
     let challenge = host.challenge("moody").await;
     let payment = valid_for(&payer, &challenge, Duration::from_secs(30));
     let refused = host.call_paid("moody", &json!({}), &payment).await.is(402);
@@ -65,13 +66,13 @@ async fn what_ends_before_it_can_be_settled_is_refused_before_the_work() {
     assert!(mcp["content"][1]["text"].as_str().unwrap().contains("the tool may run for 10 s"), "{mcp}");
     assert_eq!((host.payment(&payment.id()).await, host.balance(&payer.address).await), (None, FUNDS));
 
-    // Long enough for this tool, and not for a slower one.
+    // Long enough for this tool, but not for a slower one.
     let payment = valid_for(&payer, &challenge, Duration::from_secs(120));
     host.change("moody", &json!({ "limits": { "wallMs": 150_000 } })).await;
     assert_eq!(host.call_paid("moody", &json!({}), &payment).await.is(402).json()["error"], TOO_LATE);
     host.change("moody", &json!({ "limits": { "wallMs": 10_000 } })).await;
     host.call_paid("moody", &json!({}), &payment).await.is(200);
-    // What is asked for is enough for whatever it asks it of.
+    // The validity in the challenge is enough, whatever the limit of the tool.
     host.change("moody", &json!({ "limits": { "wallMs": 290_000 } })).await;
     let challenge = host.challenge("moody").await;
     let asked = Duration::from_secs(challenge["accepts"][0]["maxTimeoutSeconds"].as_u64().unwrap());
@@ -79,7 +80,8 @@ async fn what_ends_before_it_can_be_settled_is_refused_before_the_work() {
     assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * MICROS);
 }
 
-/// One authorisation ran a failing handler 300 times in less than a second, for nothing.
+/// Regression: one authorization ran a failing handler 300 times in less than a second, without
+/// paying.
 #[tokio::test]
 async fn a_payment_whose_runs_fail_again_and_again_waits() {
     let host = Host::start().await;
@@ -102,7 +104,8 @@ async fn a_payment_whose_runs_fail_again_and_again_waits() {
     assert_eq!(host.balance(&payer.address).await, FUNDS);
 }
 
-/// 57 payments shown at once ran 57 times, and one that was paid for wiped out all failures.
+/// Regression: 57 concurrent payments ran 57 times, and one successful payment deleted the count of
+/// all failures.
 #[tokio::test]
 async fn payments_at_once_run_no_more_often_than_the_balance_covers_or_than_may_fail() {
     let host = Host::builder().flag("--payer-failures", 4).start().await;
@@ -125,7 +128,8 @@ async fn payments_at_once_run_no_more_often_than_the_balance_covers_or_than_may_
     }
 }
 
-/// About a third was told that a credit of 0.01 USD does not pay for 0.01 USD.
+/// Regression: about a third of the calls were refused because a credit of 0.01 USD did not cover
+/// 0.01 USD.
 #[tokio::test]
 async fn identical_calls_with_one_key_at_once_are_one_call_whatever_the_credit_holds() {
     let host = Host::start().await;
@@ -179,10 +183,10 @@ async fn a_payer_whose_runs_fail_waits_at_every_tool_and_nobody_else_does() {
         let told = host.mcp().call("other", json!({}), json!({ "x402/payment": waits.payload })).await;
         assert_eq!(told["_meta"]["tollhouse/error"]["code"], "rate_limited", "{told}");
         assert_eq!(host.payment(&waits.id()).await, None);
-        // What was bought is no run.
+        // A repeated answer is not a run.
         assert_eq!(host.call_paid("moody", &json!({}), &bought).await.is(200).body, first.body);
     }
-    // A credit is a payer too.
+    // A credit counts as a payer too.
     let credit = host.mint(1.0).await;
     host.call_credit("moody", &throws(), &credit).await.fails(502, "handler_failed", "tool");
     slowed(&host.call_credit("other", &json!({}), &credit).await);
@@ -199,7 +203,7 @@ async fn a_tool_whose_runs_nobody_pays_for_serves_those_who_have_paid_for_it() {
     let (customer, payer, fresh) = (Payer::funded(&host, 1.0).await, Payer::funded(&host, 1.0).await, Payer::funded(&host, 1.0).await);
     host.call_paid("moody", &json!({}), &customer.pay(&challenge)).await.is(200);
     host.call_paid("moody", &throws(), &payer.pay(&challenge)).await.fails(502, "handler_failed", "tool");
-    // A fresh address helps nobody.
+    // A new address does not help.
     for payer in [&payer, &fresh] {
         slowed(&host.call_paid("moody", &json!({}), &payer.pay(&challenge)).await);
     }
@@ -218,7 +222,7 @@ async fn runs_whose_settlement_is_refused_are_runs_for_nothing() {
     host.call_paid("moody", &json!({}), &payment).await.is(402);
     slowed(&host.call_paid("moody", &json!({}), &payment).await);
     assert_eq!(facilitator.asked(), 1);
-    // An input that does not fit is no run, and what the host is to blame for is not the payer's.
+    // Invalid input is not a run, and the owner's failed runs do not count against payers.
     let host = Host::builder().flag("--payer-failures", 1).start().await;
     let mut tool = js("moody", PRICE, MOODY);
     tool["inputSchema"] = json!({ "type": "object", "properties": { "mood": { "type": "string" } } });

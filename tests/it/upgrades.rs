@@ -1,7 +1,9 @@
-//! Data of the release before: opened by this one with all that was there; those of a later one are refused.
+//! Data of the previous release can be opened completely by this one. Data of a later release are
+//! refused.
 //!
-//! `fixtures/data` has a data folder of a host with something sold, kept, sealed and logged, and what it answered. `TOLLHOUSE_DATA_KEPT=record` makes
-//! it anew, with the binary that is tested: once for each release, before that goes out.
+//! `fixtures/data` contains the data folder of a host that has sold, stored, sealed and logged
+//! something, together with its answers. `TOLLHOUSE_DATA_KEPT=record` creates it again with the
+//! tested binary. Do that once for each release, before it is published.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -15,7 +17,7 @@ use tollhouse::store::{
 
 use crate::harness::{Host, HostBuilder, Payer, js, tollhouse};
 
-/// Remembers, writes, logs, and has a secret.
+/// Stores, writes and logs, and has a secret.
 const TOOL: &str = "export default async (req, ctx) => {
     const { set, guess } = req.input;
     if (set) { await ctx.kv.set('kept', set); await ctx.files.write('kept.txt', `the content: ${set}`); ctx.log.info('kept', { set }); }
@@ -27,14 +29,14 @@ fn kept() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/data/0.1.0.tar.xz")
 }
 
-/// What is kept for some days is kept for ever: the data are of one day.
+/// Retention times are set to forever, because the data are from a fixed day.
 fn how() -> HostBuilder {
     let days = ["TOLLHOUSE_LOG_DAYS", "TOLLHOUSE_EVENT_DAYS", "TOLLHOUSE_CALL_DAYS", "TOLLHOUSE_METRIC_DAYS", "TOLLHOUSE_AUDIT_DAYS"];
     let how = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").env("TOLLHOUSE_FREE_RECEIPT_DAYS", 36_500);
     days.into_iter().fold(how, |how, name| how.env(name, 36_500))
 }
 
-/// What a host answers of what it has kept.
+/// Returns the host's answers about its stored data.
 async fn answers(host: &Host, receipts: &[String], credit: &str) -> Value {
     let of = async |path: String| host.manage(Method::GET, &path, &Value::Null).await.is(200).json();
     let mut told = Vec::new();
@@ -54,7 +56,7 @@ async fn answers(host: &Host, receipts: &[String], credit: &str) -> Value {
     })
 }
 
-/// Makes the folder anew, and says what it answers.
+/// Creates the folder again, with the host's answers.
 async fn record() {
     let mut host = how().start().await;
     let mut tool = js("kept", 0.01, TOOL);
@@ -77,7 +79,7 @@ async fn record() {
     assert!(packed.unwrap().success());
 }
 
-/// The folder, unpacked, and what it answered.
+/// Unpacks the folder. Returns it with the recorded answers.
 fn unpack() -> (TempDir, Value) {
     let folder = tempfile::tempdir().unwrap();
     assert!(Command::new("tar").arg("-xf").arg(kept()).arg("-C").arg(folder.path()).status().unwrap().success());
@@ -99,7 +101,7 @@ async fn data_of_the_release_before_open_with_all_that_was_there() {
     let credit = told["credit"].as_str().unwrap();
     let receipts: Vec<_> = told["receipts"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
     assert_eq!(answers(&host, &receipts, credit).await, told["answers"]);
-    // It goes on: what was kept is read, the secret opens, money moves.
+    // The host continues to work: it reads stored values, opens the secret, and charges calls.
     let spent = host.call_credit("kept", &json!({ "guess": SECRET }), credit).await.is(200);
     let expected = json!({ "kept": "of the release", "file": "the content: of the release", "same": true });
     assert_eq!(spent.json(), expected);

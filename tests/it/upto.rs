@@ -1,4 +1,5 @@
-//! Metered calls on a chain, by x402's scheme `upto`: the stock client, Permit2 as it is deployed, and who takes what was charged.
+//! Metered calls on a chain with x402's scheme `upto`: the standard client, the deployed Permit2
+//! contract, and the settlement of the actual charge.
 
 use std::time::Duration;
 
@@ -15,15 +16,15 @@ use crate::{
     },
 };
 
-/// Charges what its input says.
+/// Charges the amount in its input.
 const METER: &str = "export default async ({ input }, ctx) => { await ctx.charge(input.cost ?? '0.0123'); return { echo: input }; };";
 
-/// What payers have at first, the most that a call costs, and what it costs, in micro-dollars.
+/// The initial funds of payers, the maximum price and the actual price of a call, in micro-dollars.
 const FUNDS: u64 = 1_000_000;
 const MOST: &str = "50000";
 const COST: u64 = 12_300;
 
-/// A host with a metered tool, once it is known who takes what was charged.
+/// Starts a host with a metered tool. Waits until the host knows who settles.
 async fn metered(how: HostBuilder) -> Host {
     let host = how.start().await;
     let mut tool = js("shout", 0.0, METER);
@@ -36,7 +37,7 @@ async fn metered(how: HostBuilder) -> Host {
     host
 }
 
-/// A payer who has money, and lets Permit2 move it.
+/// Creates a payer with money who permits Permit2 to move it.
 async fn payer(chain: &Chain) -> Payer {
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
@@ -44,7 +45,7 @@ async fn payer(chain: &Chain) -> Payer {
     payer
 }
 
-/// What payer and seller have.
+/// Returns the balances of payer and seller.
 async fn balances(chain: &Chain, payer: &Payer) -> (u64, u64) {
     (chain.balance(&payer.address).await, chain.balance(PAY_TO).await)
 }
@@ -114,7 +115,7 @@ async fn a_payer_who_has_not_approved_is_told_so_by_the_stock_facilitator() {
     who_did_not_let_permit2_move_the_token_is_told_so(&chain, stock(&facilitator.url, &chain)).await;
 }
 
-/// Without a facilitator: the host takes what was charged.
+/// Without a facilitator the host settles itself.
 fn evm(chain: &Chain) -> HostBuilder {
     let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
     how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
@@ -153,7 +154,8 @@ async fn a_wallet_that_is_a_contract_permits() {
     assert_eq!((chain.balance(wallet).await, chain.balance(PAY_TO).await), (FUNDS - COST, COST));
 }
 
-/// What was sent before the host ended is found after, by the transaction that its intent names; what no node has is sent anew.
+/// A transaction that was sent before the host ended is found afterwards, by the hash in its
+/// intent. One that no node has is sent again.
 async fn what_was_cut_off_is_taken_once(chain: &Chain, dropped: bool) {
     let mut host = metered(evm(chain).env("TOLLHOUSE_BASE_URL", "https://tools.example")).await;
     let payer = payer(chain).await;
@@ -208,7 +210,7 @@ async fn eight_permits_at_once_are_served_without_a_facilitator() {
     assert_eq!(balances(&chain, &payer).await, (FUNDS - 36, 36), "each takes what its own call cost");
 }
 
-/// The state of a payment once its end was found on the chain, in blocks that stay.
+/// Waits until the result of a payment is found in final blocks of the chain. Returns the state.
 async fn found(chain: &Chain, host: &Host, payment: &Payment) -> Value {
     chain.rpc("anvil_mine", json!(["0x3"])).await;
     eventually("its end is found", Duration::from_secs(120), async || {
@@ -217,7 +219,8 @@ async fn found(chain: &Chain, host: &Host, payment: &Payment) -> Value {
     .await
 }
 
-/// The facilitator took the money and was not heard: Permit2 and the token tell.
+/// The facilitator settled, but its answer was lost. The host reads the result from Permit2 and the
+/// token.
 #[tokio::test]
 async fn a_permit_whose_settlement_nobody_heard_of_is_found_on_the_chain() {
     let chain = Chain::start().await;
@@ -237,7 +240,7 @@ async fn a_permit_whose_settlement_nobody_heard_of_is_found_on_the_chain() {
     assert_eq!(balances(&chain, &payer).await, (FUNDS - COST, COST));
 }
 
-/// What was not taken and cannot be any more buys nothing: the payer used its nonce up, or it ended.
+/// A permit that can no longer be settled buys nothing: the payer used its nonce up, or it expired.
 #[tokio::test]
 async fn a_permit_that_can_no_longer_be_taken_is_refused_by_the_chain() {
     let chain = Chain::start().await;

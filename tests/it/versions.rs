@@ -1,4 +1,4 @@
-//! Versions of handlers: kept by their hash, read by their owner, rolled back to.
+//! Versions of handlers: stored by hash, readable by the owner, and available for a rollback.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ async fn a_builder_rolls_back_to_a_version_that_is_kept() {
     manage(Method::PATCH, json!({ "version": "sha256:00" })).await.fails(404, "unknown_version", "caller");
     let both = json!({ "version": second["version"], "handler": { "source": answers("3") } });
     assert_eq!(manage(Method::PATCH, both).await.fails(422, "invalid_endpoint", "caller")["pointer"], "/version");
-    // Another endpoint's version is none of this one's, whoever asks.
+    // A version of another endpoint cannot be used here, not even by an admin.
     let foreign = host.as_builder(&other, Method::POST, CREATE, &tool("foreign", 0.0, &answers("'foreign'"))).await.is(200).json();
     let foreign = foreign["endpoint"]["version"].as_str().unwrap();
     manage(Method::PATCH, json!({ "version": foreign })).await.fails(404, "unknown_version", "caller");
@@ -69,7 +69,8 @@ async fn a_version_says_who_made_it_by_which_front_and_why() {
     let made = change("x-admin-token", &host.admin, json!({ "handler": { "source": answers("3") }, "note": "a fault" })).await;
     let by_admin = [json!("admin"), json!("cli"), json!("a fault")];
     assert_eq!(made, [by_admin.clone(), [json!("owner"), json!("cli"), Value::Null], by_owner.clone()]);
-    // A note is of the version that runs then; going back to one leaves it as it was made.
+    // A note belongs to the version that then runs. A rollback does not change how the version was
+    // made.
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/noted", &Value::Null).await.is(200).json();
     let second = record["endpoint"]["versions"][1]["version"].clone();
     let made = change("x-builder-key", &key, json!({ "version": second, "note": "back to it" })).await;
@@ -146,7 +147,7 @@ async fn sources_that_no_endpoint_keeps_any_more_are_let_go() {
     for n in 2..60 {
         host.change("changes", &json!({ "handler": { "response": { "n": n } } })).await;
     }
-    // Fifty of one, of which another has one too, and one that only another has still.
+    // The newest fifty versions of `changes`, and one version each of `stays` and `goes`.
     assert_eq!(stored().await, 52);
     assert_eq!(host.manage(Method::DELETE, "/ai/endpoints/changes", &json!({})).await.status, 200);
     assert_eq!(stored().await, 2);

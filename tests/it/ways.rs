@@ -1,4 +1,5 @@
-//! One call, whichever way it comes in: the same answer, the same receipt, the same charge. Runs `fixtures/ways/cases.jsonc`.
+//! The same call through each interface: the answer, the receipt and the charge must be the same.
+//! Runs `fixtures/ways/cases.jsonc`.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -14,10 +15,10 @@ use crate::{
 
 const PRICE: f64 = 0.01;
 const MICROS: u64 = 10_000;
-/// Headers of an answer that are the handler's.
+/// Response headers that the handler may set.
 const CHOSEN: [&str; 6] = ["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
 
-/// The ways to call.
+/// The interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Http,
@@ -33,14 +34,14 @@ enum Way {
 const WAYS: [Way; 8] =
     [Way::Http, Way::HttpStream, Way::Invoke, Way::InvokeStream, Way::Mcp, Way::McpStream, Way::McpEvents, Way::McpLegacy];
 
-/// What a caller has in the end.
+/// The final result for a caller.
 #[derive(Debug, Clone, PartialEq)]
 enum Got {
     Answer(Told),
     Error { code: String, fault: String },
 }
 
-/// An answer, with what differs from way to way taken off.
+/// An answer without the parts that differ between interfaces.
 #[derive(Debug, Clone, PartialEq)]
 struct Told {
     status: u16,
@@ -80,7 +81,7 @@ impl Body {
     }
 }
 
-/// Exactly the text that stands for the member `result`, whose digits no parser has read.
+/// Returns the unparsed text of the field `result`, with all digits.
 fn raw_result(document: &str) -> String {
     #[derive(serde::Deserialize)]
     struct Document<'a> {
@@ -90,7 +91,7 @@ fn raw_result(document: &str) -> String {
     serde_json::from_str::<Document<'_>>(document).unwrap().result.get().to_owned()
 }
 
-/// The same of what MCP has as structured content.
+/// Returns the unparsed text of MCP's structured content.
 fn raw_structured(answer: &Answer) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Document<'a> {
@@ -102,7 +103,7 @@ fn raw_structured(answer: &Answer) -> Option<String> {
     serde_json::from_str::<Document<'_>>(message).unwrap().result.get("structuredContent").map(|raw| raw.get().to_owned())
 }
 
-/// An event's data has no line breaks.
+/// The data of an event contain no line breaks.
 fn on_one_line(json: &str) -> String {
     json.replace(['\r', '\n'], " ")
 }
@@ -114,12 +115,12 @@ fn says_json(content_type: Option<&String>) -> bool {
     })
 }
 
-/// Whether an answer is charged: a case may say that its own words tell of a failure.
+/// Returns whether an answer is charged. A case can declare that its body reports a failure.
 fn is_success(status: u16, case: &Value) -> bool {
     (200..300).contains(&status) && case["fails"] != true
 }
 
-/// What a case says an answer is.
+/// Returns the expected result of a case.
 fn wanted(case: &Value) -> Got {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     if let Some(error) = case.get("error") {
@@ -188,7 +189,8 @@ fn error(document: &Value) -> Option<Got> {
     Some(Got::Error { code: text("code"), fault: text("fault") })
 }
 
-/// The answer of `/tools`: the bytes themselves. What kind they are is the case's word, which the other ways are held against.
+/// Returns the result from `/tools`, whose bytes are the answer. The case says of which type they
+/// are; the other interfaces are compared with that.
 fn over_http(answer: &Answer, case: &Value) -> Got {
     if let Some(error) = serde_json::from_slice(&answer.body).ok().as_ref().and_then(error) {
         return error;
@@ -213,7 +215,7 @@ fn over_http(answer: &Answer, case: &Value) -> Got {
     Got::Answer(Told { status: answer.status, headers, body, receipt: answer.header("x-receipt-id").map(str::to_owned) })
 }
 
-/// The document of `/ai/invoke` and of a stream's last event.
+/// Returns the result from the document of `/ai/invoke`, or from the last event of a stream.
 fn told(text: &str, case: &Value) -> Got {
     let document: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     if let Some(error) = error(&document) {
@@ -255,7 +257,7 @@ fn over_mcp(result: &Value, structured: Option<&str>, case: &Value) -> Got {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let blocks = result["content"].as_array().unwrap();
     let body = if let Some(mcp) = case.get("mcp") {
-        // The handler chose the blocks itself: they are the answer.
+        // The handler provided the content blocks, so they are the answer.
         assert_eq!((&result["content"], structured), (&mcp["content"], mcp["structuredContent"].as_str()));
         Body::Json(text(&case["is"]["json"]))
     } else if blocks.is_empty() {
@@ -291,7 +293,7 @@ fn over_mcp(result: &Value, structured: Option<&str>, case: &Value) -> Got {
     Got::Answer(Told { status, headers, body, receipt })
 }
 
-/// Calls `slug` in every way; answers what is wrong.
+/// Calls `slug` through each interface. Returns the deviations.
 async fn wrong(host: &Host, slug: &str, credit: Option<&str>, case: &Value) -> Vec<String> {
     let (name, wanted) = (&case["name"], wanted(case));
     let mut wrong = vec![];
@@ -328,7 +330,7 @@ async fn wrong(host: &Host, slug: &str, credit: Option<&str>, case: &Value) -> V
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_to_call_gives_the_same_answer_for_the_same_price() {
-    // One credit pays for all that fails.
+    // A single credit pays for all failing calls, so the limits on failures are off.
     let host = Host::builder().flag("--payer-failures", 0).flag("--tool-failures", 0).start().await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/ways");
     let source = fs::read_to_string(folder.join("handler.js")).unwrap();
@@ -347,11 +349,11 @@ async fn every_way_to_call_gives_the_same_answer_for_the_same_price() {
     assert!(all.is_empty(), "{} wrong:\n{}", all.len(), all.join("\n"));
 }
 
-/// Stands in a request for [`NUMBER`], which no value of a test holds.
+/// Placeholder in a request for [`NUMBER`], which a JSON value in Rust cannot represent.
 const PLACE: &str = "the number";
 const NUMBER: &str = "0.1000000000000000055511151231257827021181583404541015625";
 
-/// The same request with other text.
+/// Returns the request with its body rewritten.
 fn rewritten(request: RequestBuilder, rewrite: impl FnOnce(&str) -> String) -> RequestBuilder {
     let (client, request) = request.build_split();
     let mut request = request.unwrap();

@@ -1,4 +1,5 @@
-//! Pages for people, as a browser is answered: sealed, light, without a script in them, and with nothing of others that is not text.
+//! Pages for people, as a browser gets them: with security headers, small, without inline script,
+//! and with foreign text as text only.
 
 mod below;
 mod browser;
@@ -25,7 +26,7 @@ use reqwest::Method;
 
 use crate::harness::{Answer, Host};
 
-/// A page, asked for as browsers do.
+/// Requests a page as browsers do.
 async fn page(host: &Host, path: &str) -> Answer {
     host.send(host.request(Method::GET, path).header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")).await
 }
@@ -35,20 +36,20 @@ fn html(answer: &Answer) -> String {
     String::from_utf8(answer.body.to_vec()).unwrap()
 }
 
-/// The values of an attribute, as they are meant.
+/// Returns the unescaped values of an attribute.
 fn values(html: &str, attribute: &str) -> Vec<String> {
     let begin = format!(" {attribute}=\"");
     html.split(begin.as_str()).skip(1).map(|rest| meant(rest.split('"').next().unwrap())).collect()
 }
 
-/// The texts of elements of a name, without the elements in them.
+/// Returns the texts of all elements with a name, without markup.
 fn texts(html: &str, element: &str) -> Vec<String> {
     let (begin, end) = (format!("<{element}"), format!("</{element}>"));
     let whole = html.split(begin.as_str()).skip(1).filter(|rest| rest.starts_with(['>', ' ']));
     whole.map(|rest| text(rest.split_once('>').unwrap().1.split(end.as_str()).next().unwrap())).collect()
 }
 
-/// What is read of markup.
+/// Returns the text of markup, as it is read.
 fn text(html: &str) -> String {
     let pieces = html
         .split('<')
@@ -61,7 +62,7 @@ fn meant(escaped: &str) -> String {
     escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// Every page that there is on a host, found by its links from `/dashboard`.
+/// Returns every page of a host that can be reached by links from `/dashboard`.
 async fn all_pages(host: &Host) -> Vec<(String, Answer)> {
     let (mut seen, mut open, mut pages) = (BTreeSet::new(), vec!["/dashboard".to_owned()], vec![]);
     while let Some(path) = open.pop() {

@@ -1,4 +1,4 @@
-//! What refusals say: words of the API for whoever sent what does not fit, with its place and a code of its subject.
+//! Texts of refusals: in the terms of the API, with the position of the error and a specific code.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::harness::{Answer, Host, js};
 
 const TOOL: &str = "export default async (req) => req.input;";
 
-/// Words of ours and of serde's that mean nothing to those who read an answer.
+/// Returns whether a message contains words from our code or serde that callers do not understand.
 fn is_inside_word(message: &str) -> bool {
     let inside = ["struct", "enum", "variant", "untagged", "deserialize", "field `", "u16", "u64", "usize", "f64", "a map", "a sequence"];
     inside.iter().any(|word| message.contains(word))

@@ -1,4 +1,5 @@
-//! What a trustworthy server proves (R2 to R24 of x402's conformance checks), and which test does for each.
+//! The requirements for a trustworthy server (R2 to R24 of x402's conformance checks), and the test
+//! for each.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Facilitator, Host, Payer, Said, Settles, eventually, js};
 
-/// Each rule, and the tests of it: `module::claim` of the tests over the wire, or `src/….rs::claim`.
+/// Each rule and its tests: `module::claim` for tests over HTTP, or `src/….rs::claim`.
 const RULES: &[(&str, &str, &[&str])] = &[
     ("R2", "a payment is served at most once", &["payments::a_payment_sent_eight_times_at_once_and_again_later_runs_and_settles_once"]),
     ("R3", "nothing is served while a settlement is not answered", &["x402_rules::a_caller_who_goes_while_it_is_settled_is_charged_once"]),
@@ -39,7 +40,7 @@ const RULES: &[(&str, &str, &[&str])] = &[
         "one identifier settles once under eight requests at once",
         &["extensions::of_eight_authorizations_with_one_identifier_that_come_at_once_one_is_charged"],
     ),
-    // Of two processes on one store; those on many machines are theirs.
+    // Tested with two processes on one store.
     (
         "R13",
         "and across two replicas",
@@ -91,7 +92,7 @@ const RULES: &[(&str, &str, &[&str])] = &[
     ("R24", "a malformed header is refused in words", &["x402_rules::a_malformed_payment_is_refused_in_words"]),
 ];
 
-/// Gives out what must be paid for, under the status that it is asked for.
+/// Returns a secret that must be paid for, with the status that the input sets.
 const SECRET: &str = "export default async (req) => new Response(JSON.stringify({ secret: 'for who has paid' }), {
     status: req.input.status ?? 200,
     headers: { 'content-type': 'application/json', ...(req.input.status ? { location: '/made/1' } : {}) },
@@ -115,7 +116,7 @@ fn each_rule_has_its_tests() {
     assert_eq!(named, all, "there is no R21");
 }
 
-/// A tool at each price that the facilitator says something else to.
+/// The facilitator's answers, each for the tool with this price.
 const ANSWERS: &[Said] = &[
     Said { amount: "10000", status: 502, media: "text/html", body: "<html>bad gateway</html>" },
     Said {
@@ -158,7 +159,7 @@ async fn nothing_is_served_on_an_answer_that_is_no_settlement() {
         assert!(matches!(answer.status, 402 | 502) && !served(answer), "{slug}: {answer:?}");
         let state = host.payment(&payment.id()).await.unwrap();
         match answer.status {
-            // Refused: nothing was taken.
+            // The payment was refused, and nothing was charged.
             402 => assert_eq!((&state["state"], &answer.decoded("payment-response")["success"]), (&json!("refused"), &json!(false))),
             _ => {
                 let error = &answer.json()["error"];
@@ -167,7 +168,7 @@ async fn nothing_is_served_on_an_answer_that_is_no_settlement() {
             }
         }
     }
-    // Once it is final it is served, and once.
+    // After the settlement the answer is given, once.
     facilitator.tell(Settles::Well);
     for (slug, payment) in &bought {
         let answer = eventually("it is served", Duration::from_secs(120), async || {
@@ -240,7 +241,7 @@ async fn an_unpaid_head_is_the_challenge_of_a_get() {
     let (head, get) = (asked(Method::HEAD).await, asked(Method::GET).await);
     let offered = |challenge: Value| {
         let mut challenge = challenge;
-        // Signed anew each minute, and a token of each challenge's own.
+        // Offers are signed again each minute, and each challenge has a new token.
         for name in ["offer-receipt", "replay-token"] {
             challenge["extensions"].as_object_mut().unwrap().remove(name);
         }

@@ -1,4 +1,4 @@
-//! Additions, which the writer decides.
+//! Additions, which the writer applies.
 
 use super::harness::*;
 
@@ -13,7 +13,7 @@ async fn apply(store: &impl Store, adds: Vec<Add>) -> Result<Vec<i128>, StoreErr
     store.apply(Batch { adds, ..Batch::default() }, Buffered).await
 }
 
-/// The sum at a key of one byte, as tables see it.
+/// Returns the sum under a key of one byte, as tables read it.
 async fn sum(store: &impl Store, key: u8) -> i128 {
     const SUMS: Counter<u8> = Declared::new(&Plan {
         name: "SUMS",
@@ -69,7 +69,7 @@ pub async fn additions_of_one_batch_are_decided_in_order(store: impl Store) {
     let adds = vec![add(b"a", 3, FLOOR), add(b"a", -3, FLOOR), add(b"a", -1, FLOOR)];
     assert!(matches!(apply(&store, adds).await, Err(StoreError::Beyond { place: 2, sum: 0, .. })));
     assert_eq!(apply(&store, vec![add(b"a", 3, FLOOR), add(b"a", -3, FLOOR), add(b"a", 4, FLOOR)]).await.unwrap(), [3, 0, 4]);
-    // Behind the writes of the batch.
+    // Additions are applied after the writes of the batch.
     let batch = Batch { writes: vec![Write::delete(Space::Credits, b"a")], adds: vec![add(b"a", 1, FLOOR)], ..Batch::default() };
     assert_eq!(store.apply(batch, Buffered).await.unwrap(), [1]);
     assert_eq!(sum(&store, b'a').await, 1);
@@ -83,7 +83,8 @@ pub async fn additions_go_with_their_checks(store: impl Store) {
     assert_eq!(store.apply(batch(Check::absent(Space::Kv, b"k")), Durable).await.unwrap(), [1]);
 }
 
-/// A hot balance: of 1,000 nobody takes more than there is, and nobody is told to try again.
+/// For a balance of 1,000 with many concurrent additions: no more than that is taken, and no caller
+/// gets a conflict.
 pub async fn concurrent_additions_do_not_conflict_and_stop_at_the_limit(store: impl Store) {
     let store = Arc::new(store);
     apply(&*store, vec![add(b"a", 1_000, NONE)]).await.unwrap();

@@ -6,7 +6,7 @@ fn told(number: u64, keys: &[&str]) -> Change {
     Change { number, keys: keys.iter().map(|key| (Space::Builders, key.as_bytes().to_vec())).collect() }
 }
 
-/// A commit that writes these keys, and has them told.
+/// Returns a commit that writes these keys and announces them in the log of changes.
 pub fn telling(keys: &[&str]) -> Batch {
     let writes = keys.iter().map(|key| Write::put(Space::Builders, *key, b"")).collect();
     Batch { writes, told: told(0, keys).keys, ..Batch::default() }
@@ -76,7 +76,7 @@ pub async fn concurrent_changes_leave_no_gap(store: impl Store) {
             })
         })
         .collect();
-    // Reads along, as another process would.
+    // Read the log meanwhile, as another process would.
     let mut seen: Vec<Change> = vec![];
     while seen.len() < 320 {
         let page = store.changes(seen.last().map_or(0, |change| change.number), 7).await.unwrap();

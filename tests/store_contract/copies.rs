@@ -1,4 +1,5 @@
-//! Copies: all rows as of one moment while others write, in a file that tells every damage, and in another store.
+//! Copies: all rows at one moment while others write, in a file in which any damage is detected,
+//! and in another store.
 
 use std::{
     io::Cursor,
@@ -14,7 +15,7 @@ use tollhouse::store::{
 
 use super::harness::*;
 
-/// All pages of a copy.
+/// Returns all pages of a copy.
 async fn pages(store: &dyn Store) -> Vec<Page> {
     let (hand, mut pages) = mpsc::channel(2);
     let taking = async {
@@ -30,7 +31,7 @@ async fn pages(store: &dyn Store) -> Vec<Page> {
     taken
 }
 
-/// What a copy fills an empty store in memory with, held against what the copy says.
+/// Fills an empty in-memory store from a copy, and checks it against the totals of the copy.
 async fn filled(pages: Vec<Page>) -> Result<Arc<dyn Store>, FillError> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     fill_with(&store, pages).await.map(|()| store)
@@ -56,7 +57,7 @@ async fn rows(store: &dyn Store) -> Vec<(Space, Pairs)> {
     rows
 }
 
-/// Rows of several spaces, small and large, some of which were replaced or are gone.
+/// Writes rows of several spaces, small and large ones, and replaces or deletes some of them.
 async fn some_rows(store: &impl Store) {
     fill(store, 300).await;
     for (round, size) in [0, 1, 5_000, 300_000, 20].into_iter().enumerate() {
@@ -84,7 +85,8 @@ pub async fn a_store_is_filled_with_what_a_copy_holds_and_nothing_else(store: im
     assert!(!fill::is_empty(&*store).await.unwrap());
     assert_eq!(rows(&*store).await, rows(&from).await);
 
-    // A row more, a row less, another value: each is found, and in its space.
+    // An additional row, a missing row, a different value: each is detected, and its space is
+    // named.
     let said = pages(&from).await;
     let write = |write| store.apply(Batch::of(vec![], vec![write]), Durable);
     for wrong in [Write::put(Space::Kv, b"more", b""), Write::delete(Space::Kv, key(7)), Write::put(Space::Kv, key(8), b"another")] {
@@ -99,7 +101,8 @@ pub async fn a_store_is_filled_with_what_a_copy_holds_and_nothing_else(store: im
     assert!(fill::is_empty(&*store).await.unwrap());
 }
 
-/// Commits follow each other, and each writes a row at either end of the spaces: a copy has the first so many, whole.
+/// Sequential commits each write one row in the first and one in the last space. A copy has the
+/// rows of the first commits up to some number, and no half commit.
 pub async fn a_copy_under_commits_is_of_one_moment(store: impl Store) {
     fill(&store, 2_000).await;
     let (store, ended) = (Arc::new(store), Arc::new(AtomicBool::new(false)));
@@ -142,7 +145,7 @@ pub async fn a_copy_under_commits_is_of_one_moment(store: impl Store) {
     assert!(found.is_sorted() && found[4] > found[0] && found[4] <= written, "{found:?} of {written}");
 }
 
-/// A dump of these pages.
+/// Returns a dump of these pages.
 fn dump(pages: &[Page]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut dump = DumpWriter::begin(&mut bytes, &serde_json::json!({ "of": "a test" })).unwrap();
@@ -168,7 +171,7 @@ pub async fn a_dump_is_read_as_it_was_written(store: impl Store) {
     assert_eq!(rows(&*from_dump).await, rows(&store).await);
 }
 
-/// With what commits did during the walk, and without.
+/// Tests pages with and without changes that commits made during the walk.
 #[tokio::test]
 async fn any_byte_of_a_dump_that_is_another_is_found() {
     let store = MemoryStore::new();

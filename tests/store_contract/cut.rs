@@ -1,4 +1,4 @@
-//! What stands between a store and its database, and cuts connections at a bad moment.
+//! A proxy between a store and its database that cuts connections at inconvenient moments.
 
 use std::sync::{
     Arc,
@@ -10,21 +10,21 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// What becomes of what is said next.
+/// The treatment of the next bytes from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Cuts {
-    /// It goes through, as does the answer.
+    /// They are passed on, and so is the answer.
     Nothing = 0,
-    /// It never arrives, and the connection ends.
+    /// They are dropped, and the connection ends.
     Question = 1,
-    /// It arrives; the connection ends before the answer.
+    /// They are passed on, and the connection ends before the answer.
     Answer = 2,
-    /// It never arrives, and nobody is told.
+    /// They are dropped, and the connection stays open.
     Silently = 3,
 }
 
-/// The database behind it.
+/// The proxy.
 pub struct Cut {
     pub port: u16,
     mode: Arc<AtomicU8>,
@@ -35,7 +35,8 @@ impl Cut {
         Self::telling(port, |_| {}).await
     }
 
-    /// Before a database in which transactions are serializable whatever a session asks for, as in some that speak as PostgreSQL does.
+    /// Starts a proxy that makes every transaction serializable whatever a session sets, as some
+    /// databases with PostgreSQL's protocol do.
     pub async fn before_serializable(port: u16) -> Self {
         const ASKED: &[u8] = b"'read committed'";
         Self::telling(port, |said| {
@@ -60,13 +61,13 @@ impl Cut {
         cut
     }
 
-    /// From the next question on.
+    /// Sets what happens, from the next bytes on.
     pub fn cuts(&self, what: Cuts) {
         self.mode.store(what as u8, SeqCst);
     }
 }
 
-/// Passes bytes on, until they are cut.
+/// Passes bytes on until the connection is cut.
 async fn pass(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>, tell: fn(&mut [u8])) {
     let (mut questions, mut answers) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
@@ -76,7 +77,7 @@ async fn pass(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>, tell
                     1 => return,
                     2 => {
                         _ = far.write_all(&questions[..bytes]).await;
-                        // The server reads what came before the end, and does it.
+                        // The server reads what came before the end, and executes it.
                         _ = far.shutdown().await;
                         return;
                     }

@@ -1,4 +1,4 @@
-//! What is damaged on disk is made anew, or named.
+//! Damage on disk is repaired or reported.
 
 use std::{path::Path, time::Duration};
 
@@ -70,7 +70,7 @@ async fn the_journal_alone_makes_the_same_store() {
     }
 }
 
-/// Also where the row is not one that is counted before the start.
+/// This includes rows that are not counted at the start.
 #[tokio::test]
 async fn a_wrong_row_is_never_read_as_a_value() {
     let folder = folder();
@@ -126,7 +126,8 @@ async fn a_missing_journal_is_refused() {
     assert!(refused.to_string().contains("the journal is missing"), "{refused}");
 }
 
-/// The last frames, cut or changed anywhere: what was acknowledged is there, or what is wrong is named.
+/// The last frames are cut or changed at every place. All acknowledged rows are there, or the
+/// damage is reported.
 #[tokio::test]
 async fn no_damage_to_the_journal_is_silent() {
     let folder = folder();
@@ -156,7 +157,8 @@ async fn no_damage_to_the_journal_is_silent() {
     }
 }
 
-/// Also where nobody waited for them: they were on disk half a second later, and when the store was closed.
+/// This includes buffered commits: they are on disk half a second later, and when the store is
+/// closed.
 #[tokio::test]
 async fn last_frames_that_turn_to_zeros_are_missed() {
     for durability in [Durable, Buffered] {
@@ -188,24 +190,26 @@ async fn a_tree_is_not_put_aside_for_a_damaged_journal() {
     }
 }
 
-/// How many stores [`no_damage_to_any_file_is_silent`] damages: `cargo xtask damage` asks for more.
+/// The variable with the number of stores that [`no_damage_to_any_file_is_silent`] damages.
+/// `cargo xtask damage` sets a higher one.
 const ROUNDS: &str = "TOLLHOUSE_DAMAGE_ROUNDS";
 
-/// How a file is damaged.
+/// A kind of damage to a file.
 #[derive(Debug, Clone, Copy)]
 enum Harm {
     Flip,
     Cut,
-    /// Some sectors are zeros.
+    /// Some sectors become zeros.
     Zeros,
-    /// Some sectors are a copy of others of the file, of its first ones as often as not: a write that went to the wrong place.
+    /// Some sectors become a copy of other sectors of the file, often of the first ones, as after a
+    /// write to the wrong place.
     Misdirected,
 }
 
 impl Harm {
     const ALL: [Self; 4] = [Self::Flip, Self::Cut, Self::Zeros, Self::Misdirected];
 
-    /// Damages a file at a place by chance. Answers what it did.
+    /// Damages a file at a random place. Returns a description.
     fn strike(self, file: &Path, chance: &mut Chance) -> String {
         let mut bytes = std::fs::read(file).unwrap();
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
@@ -219,7 +223,7 @@ impl Harm {
                 bytes[sector..end].fill(0);
             }
             Self::Misdirected => {
-                // Also behind what is used.
+                // The place may be after the used part.
                 let to = chance.below(bytes.len()) / 512 * 512;
                 let from = if chance.below(2) == 0 { 0 } else { sector };
                 let length = some.min(bytes.len() - to).min(bytes.len() - from);
@@ -233,8 +237,8 @@ impl Harm {
     }
 }
 
-/// Damage of any kind, anywhere in any file: what was acknowledged is there, or what is wrong is named; and a repair, which has the tree
-/// to go by, loses nothing of it.
+/// Random damage anywhere in any file. All acknowledged rows are there, or the damage is reported.
+/// A repair that can use the tree loses none of them.
 #[tokio::test]
 async fn no_damage_to_any_file_is_silent() {
     #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
@@ -253,7 +257,7 @@ async fn no_damage_to_any_file_is_silent() {
     }
     let (receipts, credits) = (all(&store, Space::Receipts).await, all(&store, Space::Credits).await);
     if chance.below(2) == 0 {
-        // The tree has a folder of its own, and a file that names it.
+        // The tree is in its own folder, and a file names that folder.
         store.renew().await.unwrap();
     }
     drop(store);
@@ -288,7 +292,8 @@ async fn no_damage_to_any_file_is_silent() {
     println!("{opened} opened with all there was, {repaired} were refused by name and repaired");
 }
 
-/// The first sector of a segment says in its place what segment it is, and anywhere else no number of a frame.
+/// The first sector of a segment contains the segment's number. Copied elsewhere, it must not be
+/// read as the number of a frame.
 #[tokio::test]
 async fn a_repair_goes_by_no_number_that_its_segment_has_no_room_for() {
     for length in [4 << 10, 16 << 10, 64 << 10] {
@@ -307,7 +312,7 @@ async fn a_repair_goes_by_no_number_that_its_segment_has_no_room_for() {
         planned.perform().unwrap();
         assert_eq!(receipts(&folder).await, 6);
     }
-    // Without the tree as well: what is in the journal before the damage is all there is.
+    // Without the tree, only the journal up to the damage is left.
     let folder = folder();
     six(&folder).await;
     let path = folder.path().join("store");
@@ -322,7 +327,7 @@ async fn a_repair_goes_by_no_number_that_its_segment_has_no_room_for() {
     assert_eq!(receipts(&folder).await, 2);
 }
 
-/// The tree has all of it: the host starts, says so, and makes another one.
+/// The tree has all rows. The host starts, reports the damage, and writes another checkpoint.
 #[tokio::test]
 async fn damaged_checkpoint_is_named_at_the_start_and_gives_way_to_another() {
     let folder = folder();
@@ -355,7 +360,7 @@ async fn damaged_checkpoint_is_named_at_the_start_and_gives_way_to_another() {
     }
 }
 
-/// Six commits of a receipt each, in frames 1 to 6.
+/// Makes six commits of one receipt each, in frames 1 to 6.
 async fn six(folder: &TempDir) {
     let store = open(folder);
     for n in 1..=6_u8 {
@@ -424,7 +429,7 @@ async fn a_journal_that_is_gone_is_begun_anew_from_the_tree() {
     assert_eq!(receipts(&folder).await, 6);
 }
 
-/// Waits for what is done beside.
+/// Waits for work in the background.
 pub async fn until(is_so: impl Fn() -> bool) {
     for _ in 0..3_000 {
         if is_so() {

@@ -1,4 +1,4 @@
-//! What only the disk is asked: restarts, kills, damage. And its figures.
+//! Tests for the disk backend only: restarts, kills, damage. Also measures it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -62,7 +62,8 @@ async fn changes_and_sums_survive_a_restart() {
     assert_eq!(told(&store).await, counted(&store).await);
 }
 
-/// What the versions before the journal left: values without checksums, and without formats before that.
+/// Stores from before the journal: values without checksums, and in the older ones without a
+/// format.
 #[tokio::test]
 async fn a_store_of_an_older_version_is_taken_over() {
     for format in ["1", "2"] {
@@ -81,7 +82,7 @@ async fn a_store_of_an_older_version_is_taken_over() {
     }
 }
 
-/// A store as versions without a journal wrote it.
+/// Writes a store as versions without a journal did.
 pub fn older_store(path: &Path, format: &str) {
     let tree = ::sled::open(path).unwrap();
     tree.insert(b"\xfeformat", format).unwrap();
@@ -94,7 +95,7 @@ pub fn older_store(path: &Path, format: &str) {
         let place = [&[0xff, Space::Kv as u8][..], &5_u32.to_be_bytes(), b"large", &number.to_be_bytes()].concat();
         tree.insert(place, piece).unwrap();
     }
-    // One entry in the log of changes, of one key of builders: `b`.
+    // One entry in the log of changes, for one key of builders: `b`.
     let entry = [1, Space::Builders as u8, 1, b'b'];
     tree.insert([&[0xfd][..], &1_u64.to_be_bytes()].concat(), &entry[..]).unwrap();
     tree.flush().unwrap();
@@ -128,7 +129,7 @@ async fn no_reader_sees_a_durable_commit_before_its_sync() {
     let folder = folder();
     let synced = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&synced);
-    // The commit is in the journal, and its sync takes its time.
+    // The commit is in the journal, and its sync is slow.
     let before_sync = Arc::new(move || {
         std::thread::sleep(Duration::from_millis(20));
         count.fetch_add(1, SeqCst);
@@ -206,7 +207,7 @@ async fn file_in_place_of_the_folder_is_an_io_error() {
     assert!(matches!(refused, OpenError::Io { .. }), "{refused:?}");
 }
 
-/// What the killed child was doing: see [`killed_process_loses_nothing_durable`].
+/// The variable with the folder of the killed child: see [`killed_process_loses_nothing_durable`].
 const CHILD_FOLDER: &str = "TOLLHOUSE_TEST_CHILD_FOLDER";
 
 #[tokio::test]
@@ -245,7 +246,7 @@ async fn killed_process_loses_nothing_durable() {
 async fn child_commits_until_killed() {
     #[expect(clippy::disallowed_methods, reason = "how the parent names the folder")]
     let Ok(folder) = std::env::var(CHILD_FOLDER) else { return };
-    // Small, so that kills fall into new segments and checkpoints too.
+    // Small sizes, so that kills also hit new segments and checkpoints.
     let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 128 * 1024, ..SledConfig::default() };
     let store = SledStore::open(folder, config).unwrap();
     for n in number(&store, b"n").await + 1.. {
@@ -258,7 +259,7 @@ async fn child_commits_until_killed() {
     }
 }
 
-/// Large for every fifth number, so that kills fall between the pieces of a value too.
+/// Every fifth value is large, so that kills also hit the space between the pieces of a value.
 fn receipt_of(n: u64) -> Vec<u8> {
     n.to_be_bytes().repeat(if n.is_multiple_of(5) { 4_000 } else { 40 })
 }
@@ -297,7 +298,7 @@ async fn figures_of_the_disk() {
         let (rate, share) = (commits / took.as_secs_f64(), syncs as f64 / commits);
         println!("{durability:?}, {tasks} tasks: {rate:.0} commits/s, {share:.3} syncs each");
     }
-    // What is done beside the commits comes to its end first.
+    // Let the background work finish first.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let most = 1_000_000;
     let start = std::time::Instant::now();

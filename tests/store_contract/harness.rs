@@ -1,4 +1,4 @@
-//! What the questions speak: a store by its bytes, and values of every size.
+//! Helpers of the tests: bytes and values of all sizes, and stores to test.
 
 pub use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 use std::{
@@ -27,12 +27,12 @@ pub fn open(folder: &TempDir) -> SledStore {
     SledStore::open(folder.path().join("store"), SledConfig::default()).unwrap()
 }
 
-/// A store in a schema of its own.
+/// Opens a store in its own schema.
 pub async fn in_database() -> PostgresStore {
     at(&super::postgres::Postgres::shared().schema().await).await
 }
 
-/// The store at this address.
+/// Opens the store at this address.
 pub async fn at(address: &str) -> PostgresStore {
     PostgresStore::open(PostgresConfig::new(address, None).unwrap()).await.unwrap()
 }
@@ -84,7 +84,7 @@ pub fn bytes(size: usize) -> Vec<u8> {
     (0..size).map(|n| (n * 31 + n / 251 + size) as u8).collect()
 }
 
-/// `size` bytes that all tell the round they are of.
+/// Returns `size` bytes, all equal to the round.
 pub fn bytes_of(round: usize, size: usize) -> Vec<u8> {
     vec![u8::try_from(round).unwrap(); size]
 }
@@ -93,7 +93,7 @@ pub fn try_open(folder: &TempDir) -> Result<SledStore, OpenError> {
     SledStore::open(folder.path().join("store"), SledConfig::default())
 }
 
-/// The tree of a closed store. It lets go of its lock a moment later.
+/// Opens the tree of a closed store, which releases its lock a moment later.
 pub fn tree_of(path: &Path) -> ::sled::Db {
     let tree = (0..100).find_map(|_| {
         std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Histories at random, against a map.
+//! Random histories, compared with a map.
 
 use super::{harness::*, random::random};
 
@@ -13,7 +13,7 @@ pub async fn random_history_matches_a_map(store: impl Store) {
 
 const SPACES: [Space; 3] = [Space::Kv, Space::Logs, Space::Secrets];
 
-/// One random commit or read, to the store and to the model.
+/// Applies one random commit or read to the store and to the model.
 pub async fn step(store: &impl Store, model: &mut BTreeMap<(Space, Vec<u8>), Vec<u8>>, chance: &mut Chance) {
     if chance.below(3) == 0 {
         return scan_both(store, model, chance).await;
@@ -81,7 +81,7 @@ pub async fn same_as(store: &impl Store, model: &BTreeMap<(Space, Vec<u8>), Vec<
     }
 }
 
-/// Chance as these histories need it.
+/// Random values for these histories.
 pub struct Chance(fastrand::Rng);
 
 impl Chance {
@@ -97,7 +97,8 @@ impl Chance {
         *self.0.choice(&SPACES).unwrap()
     }
 
-    /// Short, of few bytes, so that keys collide, touch and nest.
+    /// Keys are short and of few different bytes, so that they collide, are adjacent, and are
+    /// prefixes of each other.
     fn key(&mut self) -> Vec<u8> {
         (0..self.below(5)).map(|_| *self.0.choice(&[0, 1, b'a', 0xfe, 0xff]).unwrap()).collect()
     }

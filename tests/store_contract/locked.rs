@@ -1,4 +1,4 @@
-//! Rows that another session holds locked, on a real database.
+//! Rows that another session has locked, in a real database.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,11 @@ const PLAN: Plan = Plan {
 };
 const NUMBERS: Table<String, String> = Declared::new(const { &PLAN }).holding();
 
-/// How long what waits for a locked row may take, at the least and at the most: a row is held as long as a standby hangs.
+/// Minimum and maximum time for a commit that waits for a locked row. A row can stay locked as long
+/// as a standby hangs.
 const HELD: Duration = Duration::from_secs(8);
 
-/// A session that holds a row of the store at `address` locked.
+/// A session that keeps a row of the store at `address` locked.
 struct Session {
     client: tokio_postgres::Client,
 }
@@ -49,7 +50,7 @@ fn increment(key: &[u8], from: u8) -> Batch {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn locked_row_fails_its_own_commit_alone_and_as_no_conflict() {
     let address = Postgres::shared().schema().await;
-    // One connection for each kind: what waits goes together.
+    // One connection for each kind, so that waiting commits form one group.
     let mut config = PostgresConfig::new(&address, None).unwrap();
     config.lanes = 1;
     let store = Arc::new(PostgresStore::open(config).await.unwrap());
@@ -61,7 +62,7 @@ async fn locked_row_fails_its_own_commit_alone_and_as_no_conflict() {
         let value = if durability == Durable { 1 } else { 2 };
         let session = Session::holding(&address, Space::Payments, &names[7]).await;
         let begun = Instant::now();
-        // The first is under way while the others come, and waits in vain.
+        // The first commit is running when the others come, and waits in vain.
         let commits: Vec<_> = names
             .iter()
             .map(|name| {
@@ -80,7 +81,7 @@ async fn locked_row_fails_its_own_commit_alone_and_as_no_conflict() {
         session.lets_go().await;
         store.apply(increment(&names[7], value), durability).await.unwrap();
     }
-    // A check that fails is a conflict still.
+    // A failed check is still a conflict.
     assert!(matches!(store.apply(increment(&names[7], 1), Durable).await, Err(StoreError::Conflict)));
 }
 

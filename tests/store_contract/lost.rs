@@ -1,4 +1,4 @@
-//! Databases that are lost, for a moment or in the middle of a commit.
+//! Databases that are lost for a moment, or in the middle of a commit.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -12,18 +12,18 @@ use super::{
     random::random,
 };
 
-/// Longer than any call of a store takes, whatever becomes of its database.
+/// Longer than any call of a store takes, whatever happens to its database.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Commits that put the number of their round under a key of their own.
+/// Number of tasks that write the number of the round under their own key.
 const WRITERS: usize = 16;
 
-/// What a call comes to within its bound.
+/// Returns the result of a call, which must come in time.
 async fn in_time<T>(call: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, call).await.expect("a call ends by itself")
 }
 
-/// Starts a server again, while others go on.
+/// Restarts a server in the background.
 async fn run(mut server: Postgres) -> Postgres {
     let run = move || {
         server.run();
@@ -37,7 +37,7 @@ async fn claim(store: &PostgresStore, key: &[u8]) -> Result<(), StoreError> {
     in_time(store.apply(batch, Durable)).await.map(drop)
 }
 
-/// Claims until it is done, which a slow machine may need.
+/// Claims until it succeeds. A slow machine may need several attempts.
 async fn claim_at_last(store: &PostgresStore, key: &[u8]) {
     while let Err(error) = claim(store, key).await {
         assert!(matches!(error, StoreError::Conflict | StoreError::Unknown(_) | StoreError::Away(_)), "{error}");
@@ -54,7 +54,7 @@ async fn is_there(store: &PostgresStore, key: &[u8]) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_durable_commit_that_was_answered_is_lost_by_a_kill() {
     let mut server = Postgres::start();
-    // What sessions have by default, or from who had them before, decides nothing.
+    // Defaults of a session, or settings from its previous user, have no influence.
     server.sql("ALTER ROLE tollhouse SET synchronous_commit = off").await;
     server.stop();
     server.configure("postgresql.conf", "wal_writer_delay = 10s");
@@ -92,7 +92,7 @@ async fn no_durable_commit_that_was_answered_is_lost_by_a_kill() {
         }
         server.kill9();
         server = run(server).await;
-        // The store has found it again by itself.
+        // The store has reconnected automatically.
         claim_at_last(&store, format!("again {round}").as_bytes()).await;
         ended.store(true, SeqCst);
         let mut sum = (0, 0);
@@ -119,7 +119,7 @@ async fn a_restart_is_survived_and_waited_for() {
         tokio::spawn(async move { tokio::join!(read(&store), claim(&store, b"meanwhile")) })
     };
     server = run(server).await;
-    // A machine that takes long to start it has them refused.
+    // They fail only if the machine takes long to start the server.
     let (read, meanwhile) = waiting.await.unwrap();
     assert!(matches!(read, Ok(Some(_)) | Err(StoreError::Away(_))), "{read:?}");
     match meanwhile {
@@ -141,7 +141,7 @@ async fn a_commit_whose_connection_ends_is_unknown() {
     let server = Postgres::start();
     let cut = Cut::before(server.port()).await;
     let mut config = PostgresConfig::new(&format!("postgres://tollhouse@127.0.0.1:{}/postgres", cut.port), None).unwrap();
-    // What is said next is said over the connection that was there before.
+    // With one connection, the next bytes go over the existing one.
     config.lanes = 1;
     let store = PostgresStore::open(config).await.unwrap();
     let beside = at(&server.url()).await;

@@ -1,4 +1,4 @@
-//! The same questions to every backend of the store.
+//! The same tests for every backend of the store.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, unreachable_pub, reason = "tests fail by panicking and print their seeds")]
 
@@ -33,7 +33,7 @@ use harness::{FaultyStore, MemoryStore, folder, in_database, open};
 use opened::Twins;
 use renewal::Renewed;
 
-/// Runs each question once per backend, on a store of its own.
+/// Runs each test once per backend, on its own store.
 macro_rules! contract {
     ($($file:ident::$question:ident),* $(,)?) => {
         mod memory { $(
@@ -127,8 +127,8 @@ contract! {
     questions::faults_are_as_planned,
 }
 
-/// Runs each question on two stores in one database, of which either may be asked: as two hosts would; and once more where every transaction
-/// is serializable.
+/// Runs each test on two stores in one database, as with two hosts; and again with serializable
+/// transactions only.
 macro_rules! contract_of_twins {
     ($($file:ident::$question:ident),* $(,)?) => {
         mod twins { $(

@@ -1,4 +1,4 @@
-//! Stores in a database: how they are opened, by one host or by several.
+//! Stores in a database: opened by one host or by several.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -13,7 +13,7 @@ use super::{
     questions::{absent_checks_of_keys_not_written_exclude_each_other, counted},
 };
 
-/// Two stores in one database, asked in turn.
+/// Two stores in one database, used in turn.
 pub struct Twins {
     both: [PostgresStore; 2],
     asked: AtomicUsize,
@@ -24,7 +24,7 @@ impl Twins {
         Self::at(&Postgres::shared().schema().await).await
     }
 
-    /// Where every transaction is serializable.
+    /// Opens two stores behind a proxy that makes every transaction serializable.
     pub async fn serializable() -> Self {
         let server = Postgres::shared();
         let cut = Cut::before_serializable(server.port()).await;
@@ -68,12 +68,12 @@ impl Store for Twins {
     }
 }
 
-/// The address of a server, with what stands before it in its place.
+/// Returns the address of a server, with the proxy in its place.
 fn through(cut: &Cut, server: &Postgres, address: &str) -> String {
     address.replacen(&format!(":{}/", server.port()), &format!(":{}/", cut.port), 1)
 }
 
-/// Has a database remember how the transactions were isolated that put rows, and tells.
+/// A trigger that records the isolation level of transactions that insert rows.
 const WATCH: &str = "CREATE TABLE isolated (how text PRIMARY KEY);
     CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -82,13 +82,15 @@ const WATCH: &str = "CREATE TABLE isolated (how text PRIMARY KEY);
     END $$;
     CREATE TRIGGER watch AFTER INSERT ON tollhouse_row EXECUTE FUNCTION watch()";
 
-/// Whether any put rows as what a database reads as committed, and whether any as serializable.
+/// Returns whether any rows were inserted with "read committed", and whether any with
+/// "serializable".
 async fn isolated(server: &Postgres) -> [Option<i64>; 2] {
     let of = |how| async move { server.count(&format!("SELECT count(*) FROM isolated WHERE how = '{how}'")).await };
     [of("read committed").await, of("serializable").await]
 }
 
-/// A session says itself how it is isolated, so that no default of a database has commits fail for nothing.
+/// Sessions set their isolation level themselves, so that a database's default does not cause
+/// failed commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_database_whose_default_is_serializable_is_asked_as_every_other() {
     let server = Postgres::start();
@@ -100,13 +102,14 @@ async fn a_database_whose_default_is_serializable_is_asked_as_every_other() {
     assert_eq!(isolated(&server).await, [Some(1), Some(0)]);
 }
 
-/// Where it cannot be had otherwise, a commit that another is in the way of is tried again, and is no conflict of its own.
+/// Where a database allows nothing but serializable, a commit that cannot be serialized is retried,
+/// and is not reported as a conflict.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn commits_that_cannot_be_serialized_are_tried_again() {
     let server = Postgres::start();
     let cut = Cut::before_serializable(server.port()).await;
     let twins = Twins::at(&through(&cut, &server, &server.url())).await;
-    // One counter, which both add to: no addition is refused, and none is lost.
+    // Both stores add to one counter. No addition is refused, and none is lost.
     let adds = (0..200).map(|n| {
         let add = Add { space: Space::Accounts, key: b"counter".to_vec(), by: 1, limit: Limit::Ceiling(1_000) };
         twins.apply(Batch { adds: vec![add], ..Batch::new() }, if n % 2 == 0 { Durable } else { Buffered })
@@ -123,7 +126,7 @@ async fn commits_that_cannot_be_serialized_are_tried_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_one_commits_the_others_see() {
     let address = Postgres::shared().schema().await;
-    // None is there yet: all of them make it.
+    // No host exists yet: all of them create the tables.
     let hosts = futures_util::future::join_all((0..6).map(|_| at(&address))).await;
     for (n, host) in hosts.iter().enumerate() {
         host.apply(telling(&[&n.to_string()]), if n % 2 == 0 { Durable } else { Buffered }).await.unwrap();
@@ -135,7 +138,7 @@ async fn what_one_commits_the_others_see() {
     }
     let late = at(&address).await;
     assert_eq!(late.sizes().spaces, counted(&late).await);
-    // Those that were there before hear of it a little later.
+    // The hosts from before learn of it a little later.
     let wanted = counted(&late).await;
     for host in &hosts {
         while host.sizes().spaces != wanted {
@@ -211,7 +214,8 @@ async fn passwords_and_certificates_are_asked_for() {
     let refused = [
         ("127.0.0.1", "sslmode=disable".to_owned(), "open sesame"),
         ("127.0.0.1", "sslmode=require".to_owned(), "close sesame"),
-        // Of another name, of another signer, and of one that the system does not know.
+        // A certificate for another name, from another signer, and from one that the system does
+        // not know.
         ("127.0.0.1", signed(&own), "open sesame"),
         ("localhost", signed(&other), "open sesame"),
         ("localhost", "sslmode=verify-full".to_owned(), "open sesame"),

@@ -1,8 +1,8 @@
-//! The tables in which a database has the rows: each kind is cleared without the others.
+//! Partitioned tables for the rows in a database. Rows of each kind are vacuumed separately.
 
 use super::{harness::*, postgres::Postgres};
 
-/// As a database refuses it that has no tables in parts.
+/// Refuses partitioned tables, as a database without them does.
 const NO_PARTS: &str = "CREATE FUNCTION refuse_parts() RETURNS event_trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF EXISTS (SELECT 1 FROM pg_event_trigger_ddl_commands() AS c JOIN pg_class AS t ON t.oid = c.objid WHERE t.relkind = 'p') THEN
@@ -11,7 +11,7 @@ const NO_PARTS: &str = "CREATE FUNCTION refuse_parts() RETURNS event_trigger LAN
     END $$;
     CREATE EVENT TRIGGER refuse_parts ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION refuse_parts()";
 
-/// A row in each space, of which that of sales is replaced and that of receipts goes.
+/// Writes a row in each space. Replaces the one of sales, and deletes the one of receipts.
 async fn fill(store: &PostgresStore) {
     for space in Space::ALL {
         put(store, space, b"key", b"before").await;
@@ -51,7 +51,8 @@ async fn rows_that_go_again_are_in_tables_of_their_own() {
         assert_eq!(rows(&server, &there).await, 1, "{there}");
     }
     assert_eq!(rows(&server, "tollhouse_row_passing").await, 14);
-    // A commit that writes nothing is there for as long as it lasts, and leaves what is to be cleared.
+    // A commit that writes nothing inserts a row in its own partition for as long as it runs, which
+    // leaves a dead row.
     let parts = "pg_class WHERE relname = 'tollhouse_row_passing' AND pg_get_expr(relpartbound, oid) LIKE '%(''-1'',%'";
     assert_eq!(rows(&server, parts).await, 1);
     assert_eq!(rows(&server, "tollhouse_row").await, Space::ALL.len() as i64 - 1);

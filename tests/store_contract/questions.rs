@@ -1,4 +1,4 @@
-//! What every backend is asked.
+//! The tests for every backend.
 
 use super::harness::*;
 
@@ -339,7 +339,7 @@ pub async fn faults_are_as_planned(store: impl Store) {
     assert_eq!(names(&all(store.inner(), Space::Kv).await), [b"1", b"3", b"6"]);
 }
 
-/// What each space holds, counted by looking.
+/// Returns the size of each space, counted from the rows.
 pub async fn counted(store: &impl Store) -> BTreeMap<Space, Size> {
     let mut sizes = BTreeMap::new();
     for space in Space::ALL {
@@ -350,7 +350,8 @@ pub async fn counted(store: &impl Store) -> BTreeMap<Space, Size> {
     sizes
 }
 
-/// The sizes that the store tells, without the empty ones. A commit that waited for all before it has them told.
+/// Returns the sizes that the store reports, without the empty ones. The commit that it waits for
+/// updates them.
 pub async fn told(store: &impl Store) -> BTreeMap<Space, Size> {
     store.apply(Batch::of(vec![], vec![]), Durable).await.unwrap();
     let mut spaces = store.sizes().spaces;
@@ -364,7 +365,7 @@ pub async fn sizes_are_of_what_is_there(store: impl Store) {
     put(&store, Space::Events, b"large", &bytes(70_000)).await;
     put(&store, Space::Events, b"", b"").await;
     assert_eq!(told(&store).await, counted(&store).await);
-    // Another value, none, one that was not there; the same key twice; a commit that fails.
+    // A replaced value, a deleted one, and a missing one; the same key twice; a commit that fails.
     put(&store, Space::Events, b"large", b"small").await;
     delete(&store, Space::Kv, &key(7)).await;
     delete(&store, Space::Kv, b"never there").await;
@@ -377,7 +378,7 @@ pub async fn sizes_are_of_what_is_there(store: impl Store) {
     assert!(store.sizes().complete);
 }
 
-/// Bytes of all values that no compression makes shorter.
+/// The key has random bytes, which cannot be compressed.
 pub async fn keys_of_every_byte_are_kept_up_to_the_limit(store: impl Store) {
     let mut chance = super::random::random();
     let mut key: Vec<u8> = (0..MAX_KEY_BYTES).map(|_| chance.u8(..)).collect();
@@ -404,7 +405,7 @@ pub async fn count_is_of_what_a_range_has(store: impl Store) {
     assert_eq!(count(KeyRange::prefix(b"nothing"), 100).await, 0);
     assert_eq!(count(KeyRange { start: Bound::Excluded(vec![1]), end: Bound::Excluded(vec![1]), ..KeyRange::all() }, 100).await, 0);
     assert_eq!(store.count(Space::Logs, KeyRange::all(), 100).await.unwrap(), 0);
-    // Of so many that they are counted some at a time.
+    // So many that they are counted in several steps.
     for thousand in 0..3_u32 {
         let writes = (0..1_000).map(|n| Write::put(Space::Events, (thousand * 1_000 + n).to_be_bytes(), b"")).collect();
         store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
@@ -420,8 +421,8 @@ pub async fn count_is_of_what_a_range_has(store: impl Store) {
     }
 }
 
-/// What each of two commits wants absent, the other writes: if both came through, each would have been decided on what the
-/// other undid.
+/// Each of two commits writes the key that the other requires to be absent. If both succeeded, each
+/// would have relied on a state that the other changed.
 pub async fn absent_checks_of_keys_not_written_exclude_each_other(store: impl Store) {
     let store = Arc::new(store);
     for round in 0..50 {
@@ -446,7 +447,7 @@ pub async fn checks_of_keys_not_written_exclude_writes(store: impl Store) {
             let (store, done) = (Arc::clone(&store), done.clone());
             tokio::spawn(async move { store.apply(Batch::of(checks, vec![Write::put(Space::Logs, done, b"")]), Durable).await })
         };
-        // Closes the door unless somebody went through.
+        // This commit sets the guard to "shut" unless the other one succeeded.
         let check = Check::absent(Space::Logs, done.clone());
         let closed = store.apply(Batch::of(vec![check], vec![Write::put(Space::Kv, guard, b"shut")]), Durable).await;
         let went = writer.await.unwrap();

@@ -1,4 +1,4 @@
-//! Renewals: another tree takes the place of the one there is, and nobody notices.
+//! Renewals: a new tree replaces the current one without any visible effect.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -23,10 +23,10 @@ use super::{
     questions::{counted, told},
 };
 
-/// Commits from one renewal to the next.
+/// Number of commits between two renewals.
 const COMMITS: u64 = 3;
 
-/// A store whose tree is renewed all the time: while the commits that follow happen.
+/// A store whose tree is renewed all the time, during the commits.
 pub struct Renewed {
     store: Arc<SledStore>,
     commits: AtomicU64,
@@ -86,13 +86,13 @@ impl Store for Renewed {
     }
 }
 
-/// The folders of trees in a store's.
+/// Returns the folders of trees in the store's folder.
 fn trees(folder: &TempDir) -> Vec<String> {
     let names = folder.path().join("store").read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.strip_prefix("tree-").is_some_and(|number| number.parse::<u32>().is_ok())).collect()
 }
 
-/// The folder of the tree in force.
+/// Returns the folder of the current tree.
 fn home(folder: &TempDir) -> PathBuf {
     let store = folder.path().join("store");
     store.join(std::fs::read_to_string(store.join("tree-in-force")).unwrap())
@@ -130,7 +130,7 @@ async fn no_reader_sees_two_trees_at_once() {
     let folder = folder();
     let store = Arc::new(open(&folder));
     let ended = Arc::new(AtomicBool::new(false));
-    // The same number under each key, some of them with values in pieces.
+    // Write the same number under each key, some with values in pieces.
     let write = |n: u8| Batch::of(vec![], (0..12).map(|k| Write::put(Space::Kv, key(k), vec![n; 1 + k % 3 * 5_000])).collect());
     store.apply(write(0), Buffered).await.unwrap();
     let writer = {
@@ -193,13 +193,13 @@ async fn a_renewal_without_room_is_dropped_and_told_until_there_is_room() {
     assert_eq!(all(&store, Space::Kv).await.len(), 301);
 }
 
-/// As when the folder cannot be made, or sled does not open in it.
+/// Simulates a failure to create the folder, or to open sled in it.
 #[tokio::test]
 async fn a_renewal_that_fails_on_its_way_leaves_the_tree_there_is() {
     let folder = folder();
     let mut store = open(&folder);
     fill(&store, 300).await;
-    // In the way of the file that names the tree in force.
+    // Block the file that names the current tree.
     let obstacle = folder.path().join("store/tree-in-force.tmp");
     std::fs::create_dir(&obstacle).unwrap();
     for _ in 0..2 {
@@ -288,11 +288,11 @@ async fn checkpoints_and_starts_go_on_from_another_tree() {
     same_as(&open(), &model).await;
 }
 
-/// What the killed child was doing: see [`no_kill_of_a_renewal_loses_anything`].
+/// The variable with the folder of the killed child: see [`no_kill_of_a_renewal_loses_anything`].
 const CHILD_FOLDER: &str = "TOLLHOUSE_TEST_RENEWED_FOLDER";
-/// How many kills there are to be: `cargo xtask renewals` asks for more.
+/// The variable with the number of kills. `cargo xtask renewals` sets a higher one.
 const ROUNDS: &str = "TOLLHOUSE_RENEWAL_ROUNDS";
-/// Rows that each renewal has to walk.
+/// Number of rows that each renewal must walk.
 const ROWS: usize = 300;
 
 #[tokio::test]
@@ -313,12 +313,12 @@ async fn no_kill_of_a_renewal_loses_anything() {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut durable = lines.filter_map(|line| line.strip_prefix("durable ").and_then(|n| n.parse::<u64>().ok()));
-        // Some of them in the first renewal, others in one behind it.
+        // Some kills come in the first renewal, others in a later one.
         let wanted = 1 + chance.below(if round % 2 == 0 { 40 } else { 400 });
         let last = durable.by_ref().take(wanted).last().expect("the child commits");
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it said before it was gone.
+        // The last output before the child was gone.
         let last = durable.last().unwrap_or(last);
 
         unfinished += usize::from(trees(&folder).len() > usize::from(folder.path().join("store/tree-in-force").exists()));
@@ -350,7 +350,7 @@ async fn child_renews_until_killed() {
         }
     });
     for n in number(&*store, b"n").await + 1.. {
-        // In pieces, so that kills fall between these too.
+        // Values in pieces, so that kills also come between these.
         let writes = vec![Write::put(Space::Kv, b"n", n.to_be_bytes()), Write::put(Space::Receipts, b"n", n.to_be_bytes().repeat(900))];
         let durability = if n % 3 == 0 { Buffered } else { Durable };
         store.apply(Batch::of(vec![], writes), durability).await.unwrap();
@@ -404,7 +404,8 @@ async fn figures_of_a_renewal() {
     }
 }
 
-/// Commits like those of calls until it has ended: a row that is new, a sum, and a row that goes. How long each took.
+/// Makes commits like those of calls until `ended` is set: a new row, a sum, and a deleted row.
+/// Returns the duration of each.
 async fn commit(store: Arc<SledStore>, ended: Arc<AtomicBool>, durability: Durability, task: usize) -> Vec<Duration> {
     let mut waits = Vec::new();
     while !ended.load(SeqCst) {

@@ -1,4 +1,4 @@
-//! A full disk: commits are refused by name, and taken again once there is room.
+//! A full disk: commits are refused with a specific error, and accepted again when there is space.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::SeqCst},
@@ -10,10 +10,10 @@ use super::{
     questions::{counted, told},
 };
 
-/// What a busy machine may need for what is done beside.
+/// Maximum time for background work on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A store on a disk of which a test says what is free.
+/// A store on a disk whose free space a test sets.
 struct Filling {
     free: Arc<AtomicU64>,
     config: SledConfig,
@@ -36,7 +36,7 @@ async fn commit(store: &SledStore, n: usize) -> Result<Vec<i128>, StoreError> {
     store.apply(Batch::of(vec![], vec![Write::put(Space::Receipts, key(n), bytes(700))]), Durable).await
 }
 
-/// Commits one after the other until one is refused; answers how many were not, and why it was.
+/// Commits until one is refused. Returns how many succeeded, and the error.
 async fn commit_until_refused(store: &SledStore, mut n: usize) -> (usize, StoreError) {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -50,7 +50,7 @@ async fn commit_until_refused(store: &SledStore, mut n: usize) -> (usize, StoreE
 
 async fn until_taken(store: &SledStore) {
     for _ in 0..3_000 {
-        // What a readiness check does.
+        // The same as a readiness check.
         if store.apply(Batch::new(), Buffered).await.is_ok() {
             return;
         }
@@ -100,7 +100,7 @@ async fn what_is_kept_free_is_not_written_to() {
 async fn a_segment_that_cannot_be_made_for_any_reason_is_tried_again() {
     let (folder, filling) = (folder(), Filling::new(0));
     let store = filling.open(&folder);
-    // In the way of the file that becomes the next segment.
+    // Block the file that becomes the next segment.
     let obstacle = folder.path().join("store/journal/next.tmp");
     let (n, _) = loop {
         _ = std::fs::remove_file(&obstacle);

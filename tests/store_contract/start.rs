@@ -1,4 +1,4 @@
-//! Starts: what is too much to be looked at before one, and kills in the middle of one.
+//! Starts: stores that are too large to check before the start, and kills in the middle of a start.
 
 use std::{
     process::{Command, Stdio},
@@ -13,7 +13,7 @@ use super::{
     questions::{counted, told},
 };
 
-/// A store that looks at nothing before it is open.
+/// Opens a store that checks nothing before it is open.
 fn open_at_once(folder: &TempDir) -> SledStore {
     let config = SledConfig { segment_bytes: 16 * 1024, start_bytes: 0, ..SledConfig::default() };
     SledStore::open(folder.path().join("store"), config).unwrap()
@@ -77,10 +77,12 @@ async fn a_store_of_an_older_version_that_was_killed_in_its_snapshot_is_taken_ov
     assert_eq!(all(&open(&folder), Space::Receipts).await.len(), 2_000);
 }
 
-/// What the killed child opens: see [`no_kill_of_a_start_loses_anything`].
+/// The variable with the folder that the killed child opens: see
+/// [`no_kill_of_a_start_loses_anything`].
 const CHILD_FOLDER: &str = "TOLLHOUSE_TEST_OPENED_FOLDER";
 
-/// A store of an older version is taken over, or a tree is made anew from the journal: neither is cut off anywhere for good.
+/// Kills interrupt the conversion of an older store, or the reconstruction of a tree from the
+/// journal. Neither interruption causes permanent harm.
 #[tokio::test]
 async fn no_kill_of_a_start_loses_anything() {
     let mut chance = Chance::seeded();

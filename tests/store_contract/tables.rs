@@ -56,7 +56,7 @@ pub async fn rows_are_read_as_they_were_put(store: impl Store) {
     assert_eq!(GUESTS.get(&store, &at("a", 1)).await.unwrap(), None);
     insert(&store, "a", 1, Some(7)).await;
     assert_eq!(GUESTS.get(&store, &at("a", 1)).await.unwrap(), Some(guest("a1", Some(7))));
-    // Of a version without formats.
+    // A row from a version without formats.
     put(&store, Space::Builders, b"g/a\0\0\0\0\x02", br#"{"name":"old","room":null}"#).await;
     assert_eq!(GUESTS.get(&store, &at("a", 2)).await.unwrap(), Some(guest("old", None)));
     let mut batch = Batch::new();
@@ -144,7 +144,7 @@ pub async fn concurrent_updates_lose_nothing(store: impl Store) {
             let store = Arc::clone(&store);
             tokio::spawn(async move {
                 for _ in 0..5 {
-                    // One that gave up, since others were faster each time, has done nothing.
+                    // An update that gave up, because others were faster each time, has no effect.
                     loop {
                         let counting = update(&*store, Durable, |mut tx| async move {
                             let after = counted(&mut tx, "n").await? + 1;
@@ -166,7 +166,8 @@ pub async fn concurrent_updates_lose_nothing(store: impl Store) {
     assert_eq!(NUMBERS.get(&*store, &"n".to_owned()).await.unwrap(), Some("320".to_owned()));
 }
 
-/// Two that each leave when the other is there: one of them stays.
+/// Each of two updates puts its own row only if the other one is absent. Exactly one row exists
+/// afterwards.
 pub async fn updates_hold_what_they_read(store: impl Store) {
     let store: Arc<dyn Store> = Arc::new(store);
     for round in 0..30 {
@@ -195,7 +196,7 @@ pub async fn updates_hold_what_they_read(store: impl Store) {
 
 async fn overtaken(mut tx: Tx<'_>) -> Result<Decided<'_, ()>, StoreError> {
     let before = counted(&mut tx, "n").await?;
-    // Somebody else is faster.
+    // Another commit is faster.
     let mut other = Batch::new();
     other.put(&NUMBERS, &"n".to_owned(), &(before + 1).to_string());
     other.commit(tx.store(), Buffered).await?;

@@ -9,7 +9,7 @@ const ROWS: usize = 160_000;
 const BYTES: usize = 1_000;
 const MIB: u64 = 1 << 20;
 
-/// In a process of its own, for nobody else's memory to be counted.
+/// Runs in its own process, so that memory of other tests is not counted.
 #[tokio::test]
 async fn a_walk_leaves_little_of_what_it_read_in_memory() {
     let folder = folder();

@@ -1,10 +1,13 @@
-//! Which file names what which other file defines, read from the sources.
+//! Dependencies between files, read from the sources: which file names an item that another file
+//! defines.
 //!
-//! An arrow goes from a file to the one that *defines* what it names, in a `use` or in passing, however many modules pass the
-//! name on. `mod x;` and a `pub use` of what a child defines are no arrows: a parent that only passes on what its children
-//! define may be named by them for what it defines itself. A parent that uses what a child defines, and defines what that child
-//! uses, is a circle like any other: what both need stands in a third file. Not seen are methods and fields, attributes,
-//! comments, what another crate defines, and all that is there for tests alone.
+//! A dependency goes from a file to the one that *defines* the named item. It comes from a `use` or
+//! from a path in the code, however many modules re-export the name. `mod x;` and a `pub use` of a
+//! child's item are not dependencies: if a parent only re-exports items of its children, they may
+//! name the items that the parent defines itself. A parent that uses an item of a child, and
+//! defines an item that the child uses, forms a cycle like any other; the shared part belongs in a
+//! third file. Methods and fields, attributes, comments, items of other crates, and code for tests
+//! only are not considered.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,10 +16,10 @@ use std::{
 
 use crate::modules::{Id, Mention, Modules, Name};
 
-/// File → the files whose definitions it names → the line of the first mention, and what it names.
+/// File → the files whose definitions it names → the line of the first use, and the name.
 pub(crate) type Arrows = BTreeMap<String, BTreeMap<String, (usize, String)>>;
 
-/// All arrows between the files of `sources` (path, text).
+/// Returns all dependencies between the files of `sources` (path, text).
 pub(crate) fn arrows(sources: &[(String, String)]) -> Arrows {
     let texts: HashMap<_, _> = sources.iter().map(|(file, text)| (Path::new(file), text.as_str())).collect();
     let mut arrows = Arrows::new();
@@ -31,12 +34,12 @@ pub(crate) fn arrows(sources: &[(String, String)]) -> Arrows {
     arrows
 }
 
-/// Whether the file is the root of a crate.
+/// Returns whether the file is the root of a crate.
 fn is_root(file: &Path) -> bool {
     file.ends_with("lib.rs") || file.ends_with("main.rs") || file.parent() == Some(Path::new("tests"))
 }
 
-/// Draws the arrows of one mention.
+/// Adds the dependencies of one use of a name.
 fn draw(arrows: &mut Arrows, modules: &Modules, id: Id, mention: &Mention) {
     let from = &modules.all[id].file;
     for definer in modules.definers(id, &mention.name) {
@@ -53,7 +56,7 @@ fn draw(arrows: &mut Arrows, modules: &Modules, id: Id, mention: &Mention) {
     }
 }
 
-/// How many names may stand for one another: more do so in a ring.
+/// Maximum number of re-exports to follow. More would mean that they form a ring.
 const MAX_STEPS: usize = 16;
 
 impl Modules<'_> {
@@ -65,8 +68,9 @@ impl Modules<'_> {
         id == above
     }
 
-    /// The modules that define what is called `name` in the module `id`; none for a module itself, and for what is not this
-    /// crate's. What is in a module and not seen there was defined there, by a macro.
+    /// Returns the modules that define `name` as seen from the module `id`. Returns none if it is
+    /// itself a module, or not from this crate. A name within a module that cannot be found there
+    /// counts as defined there, by a macro.
     fn definers(&self, id: Id, name: &Name) -> Vec<Id> {
         self.resolve(id, name, MAX_STEPS)
     }
@@ -79,7 +83,8 @@ impl Modules<'_> {
         }
     }
 
-    /// The module that `name` leads to, as far as its pieces are modules, and the pieces that are none.
+    /// Follows `name` as far as its parts are modules. Returns the last module and the remaining
+    /// parts.
     fn descend<'n>(&self, id: Id, name: &'n [String]) -> (Id, &'n [String]) {
         let (mut id, mut rest) = (id, name);
         while let [first, after @ ..] = rest {
@@ -100,12 +105,12 @@ impl Modules<'_> {
         (id, rest)
     }
 
-    /// Whether the module says where what is called `name` comes from.
+    /// Returns whether the module has a definition or an import of `name`.
     fn sees(&self, id: Id, name: &str) -> bool {
         self.all[id].imports.contains_key(name) || !self.find(id, &[name.to_owned()], MAX_STEPS).is_empty()
     }
 
-    /// The definers of a name that the module does not have as a child.
+    /// Returns the modules that define a name that is not a child of this module.
     fn find(&self, id: Id, name: &[String], steps: usize) -> Vec<Id> {
         let (module, [first, after @ ..], 1..) = (&self.all[id], name, steps) else { return vec![] };
         if module.items.contains(first) {

@@ -1,5 +1,6 @@
-//! Everything that grows on a host has a bound: each table of the store and each map of the host's code names the line of `sandbox/README.md`
-//! that bounds it, or the reason why it needs none.
+//! Checks that everything that grows on a host has a bound. Each table of the store and each map in
+//! the host's code names the row in `sandbox/README.md` that bounds it, or the reason why it needs
+//! none.
 
 use std::{
     collections::BTreeSet,
@@ -12,9 +13,9 @@ use self::Bound::{Line, Reason};
 /// The bound of a table or a map.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
-    /// The line of the table of bounds whose first cell says this.
+    /// The row in the table of bounds with this first cell.
     Line(&'static str),
-    /// Nothing that a stranger or a builder does makes it larger than this says.
+    /// Strangers and builders cannot make it larger, for this reason.
     Reason(&'static str),
 }
 
@@ -114,7 +115,7 @@ const TABLES: &[(Bound, &[&str])] = &[
     (Line("sessions of the dashboard"), &["SESSIONS"]),
 ];
 
-/// The fields with a map, a set or a queue, by their file.
+/// The fields with a map, a set or a queue, by file.
 const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("sandbox/fair/src/lib.rs", SINCE_A_SWEEP, &["owners", "waiting"]),
     ("sandbox/pool/src/breaker.rs", SINCE_A_SWEEP, &["Recent", "callers"]),
@@ -221,7 +222,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/web/parts/schema_form/draft.rs", OF_ONE_WORK, &["Draft"]),
 ];
 
-/// Words in the type of a field that can grow.
+/// Parts of the type of a field that can grow.
 const GROWING: [&str; 11] = [
     "HashMap<",
     "BTreeMap<",
@@ -236,17 +237,17 @@ const GROWING: [&str; 11] = [
     "LruCache<",
 ];
 
-/// Folders whose code a stranger or a builder reaches.
+/// Folders with code that a stranger or a builder can reach.
 const FOLDERS: [&str; 4] = ["src", "sandbox/pool/src", "sandbox/fair/src", "sandbox/pace/src"];
 
-/// Of these, the ones that are no part of a running host, or are tests.
+/// Parts of these folders that do not belong to a running host, or are tests.
 const ELSEWHERE: [&str; 3] = ["src/cli", "/tests", "/testing"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The first cells of the table of bounds.
+/// Returns the first cells of the table of bounds.
 fn lines() -> BTreeSet<String> {
     let document = fs::read_to_string(root().join("sandbox/README.md")).expect("the document is there");
     let (_, below) = document.split_once(&format!("{HEADING}\n")).expect("the heading is there");
@@ -254,7 +255,7 @@ fn lines() -> BTreeSet<String> {
     rows.filter_map(|row| Some(row.split_once(" |")?.0.to_owned())).collect()
 }
 
-/// The complaint about a bound, if it is missing or names a line that is not there.
+/// Returns the complaint about a bound that is missing, or that names a missing row.
 fn astray(lines: &BTreeSet<String>, what: &str, bound: Option<Bound>) -> Option<String> {
     match bound {
         None => Some(format!("{what} has no bound: add a line to the table of `sandbox/README.md`, and name it in `tests/tidy/bounds.rs`")),
@@ -277,7 +278,7 @@ fn every_table_of_the_store_has_a_bound() {
     assert!(tables.len() > 60 && wrong.is_empty(), "{} tables\n{}", tables.len(), wrong.join("\n"));
 }
 
-/// The sources of a folder, by their paths from the root.
+/// Returns the sources in a folder, as paths from the root.
 fn sources(folder: &str) -> Vec<PathBuf> {
     let (mut open, mut found) = (vec![root().join(folder)], vec![]);
     while let Some(path) = open.pop() {
@@ -290,14 +291,15 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The names of fields, tuple structs and statics with a type that can grow, each declared on a line of its own.
+/// Returns the names of fields, tuple structs and statics whose type can grow. Each declaration
+/// must be on one line.
 fn growing(text: &str) -> Vec<&str> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.contains("fn "));
     lines.filter(|line| GROWING.iter().any(|word| line.contains(word))).filter_map(|line| whole(line).or_else(|| field(line))).collect()
 }
 
-/// The name of a tuple struct or a static.
+/// Returns the name of a tuple struct or a static.
 fn whole(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("struct ").or_else(|| line.split_once("static "))?;
     let rest = rest.split(" = ").next().unwrap_or_default();
@@ -306,7 +308,7 @@ fn whole(line: &str) -> Option<&str> {
     is_one.then(|| &rest[..end])
 }
 
-/// The name of a field that owns what it has.
+/// Returns the name of a field that owns its contents.
 fn field(line: &str) -> Option<&str> {
     let (name, kind) = line.split_once(": ")?;
     let name = name.rsplit(' ').next()?;

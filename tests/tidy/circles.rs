@@ -1,4 +1,4 @@
-//! No file needs, on however long a way, one that needs it.
+//! Checks that files have no cyclic dependencies, however long.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ fn no_arrows_go_in_a_circle() {
     assert!(circles.is_empty(), "circles of files: {}\n\n{}", circles.len(), circles.join("\n\n"));
 }
 
-/// A shortest circle through each file that is in one, each circle once, as a path to read.
+/// Returns a shortest cycle through each file that is in one, each cycle once, as readable text.
 fn circles(arrows: &Arrows) -> Vec<String> {
     let mut ways = BTreeMap::<BTreeSet<&str>, Vec<&str>>::new();
     for way in arrows.keys().filter_map(|file| way_back(arrows, file)) {
@@ -23,7 +23,7 @@ fn circles(arrows: &Arrows) -> Vec<String> {
     ways.into_values().map(|way| told(arrows, &way)).collect()
 }
 
-/// The shortest way from a file back to it: each file on it once.
+/// Returns the shortest way from a file back to itself, with each file once.
 fn way_back<'a>(arrows: &'a Arrows, start: &'a str) -> Option<Vec<&'a str>> {
     let (mut came_from, mut next) = (BTreeMap::<&str, &str>::new(), VecDeque::from([start]));
     while let Some(file) = next.pop_front() {
@@ -45,7 +45,7 @@ fn way_back<'a>(arrows: &'a Arrows, start: &'a str) -> Option<Vec<&'a str>> {
     None
 }
 
-/// A way as it is read: who names what, and of whom.
+/// Formats a cycle: which file names which item of which other file.
 fn told(arrows: &Arrows, way: &[&str]) -> String {
     let step = |(place, file): (usize, &&str)| {
         let (line, name) = &arrows[*file][way[(place + 1) % way.len()]];
@@ -56,7 +56,7 @@ fn told(arrows: &Arrows, way: &[&str]) -> String {
     lines.join("\n")
 }
 
-/// The circles of a crate with these files.
+/// Returns the cycles of a crate with these files.
 fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
     let files: Vec<_> = files.iter().map(|(file, text)| (format!("src/{file}.rs"), (*text).to_owned())).collect();
     circles(&arrows(&files))

@@ -12,42 +12,42 @@ use crate::tokens::{
     tokens,
 };
 
-/// Place of a module in [`Modules`]; the root's is 0.
+/// Index of a module in [`Modules`]; the root's is 0.
 pub(crate) type Id = usize;
 
-/// A name with what it is a part of, in pieces: `crate`, `a`, `B`.
+/// The parts of a path: `crate`, `a`, `B`.
 pub(crate) type Name = Vec<String>;
 
-/// A file, or a part of one.
+/// A file, or an inline module in one.
 #[derive(Default)]
 pub(crate) struct Module {
     pub(crate) file: PathBuf,
     pub(crate) parent: Id,
     pub(crate) children: HashMap<String, Id>,
-    /// What is defined here.
+    /// The items defined here.
     pub(crate) items: HashSet<String>,
-    /// What a `use` has brought into scope, by the name it has here.
+    /// The names that a `use` brings into scope, with their paths.
     pub(crate) imports: HashMap<String, Vec<Name>>,
-    /// Of which modules everything is in scope.
+    /// The modules from which everything is in scope.
     pub(crate) globs: Vec<Name>,
     pub(crate) mentions: Vec<Mention>,
 }
 
-/// A name that was come upon.
+/// A use of a name.
 pub(crate) struct Mention {
     pub(crate) line: usize,
     pub(crate) name: Name,
-    /// Whether it is only passed on, by a `pub use`.
+    /// Whether it is only re-exported, by a `pub use`.
     pub(crate) passed_on: bool,
 }
 
-/// What is read of a crate.
+/// The modules of a crate.
 pub(crate) struct Modules<'a> {
     pub(crate) all: Vec<Module>,
     sources: &'a HashMap<&'a Path, &'a str>,
 }
 
-/// Where tokens stand: in a module itself, where items are, or within one of its items.
+/// Where tokens are: directly in a module, between its items, or within an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Items,
@@ -55,14 +55,14 @@ enum Level {
 }
 
 impl<'a> Modules<'a> {
-    /// The crate with this root: `lib.rs` or `main.rs`.
+    /// Reads the crate with this root: `lib.rs` or `main.rs`.
     pub(crate) fn of(root: &Path, sources: &'a HashMap<&'a Path, &'a str>) -> Self {
         let mut modules = Self { all: vec![], sources };
         modules.read(0, root.to_path_buf(), &root.with_file_name(""));
         modules
     }
 
-    /// Reads a file, if it is there; those of its children are in `folder`.
+    /// Reads a file if it exists. The files of its children are in `folder`.
     fn read(&mut self, parent: Id, file: PathBuf, folder: &Path) -> Option<Id> {
         let text = self.sources.get(file.as_path())?;
         let tokens = tokens(text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -96,7 +96,7 @@ impl<'a> Modules<'a> {
                     after
                 }
                 [Mark('#'), Within(..), after @ ..] => after,
-                // Methods and fields, and lifetimes. Behind `..` may be a name.
+                // Skip methods, fields and lifetimes. After `..` there may be a name.
                 [Mark('.'), Mark('.'), after @ ..] | [Mark('.' | '\''), Word(..), after @ ..] => after,
                 [Word(public, _), Within(Delimiter::Parenthesis, _), Word(word, _), after @ ..]
                 | [Word(public, _), Word(word, _), after @ ..]
@@ -104,7 +104,7 @@ impl<'a> Modules<'a> {
                 {
                     self.import(id, after, true)
                 }
-                // What a type captures, `use<'a>`, is no import.
+                // The captures of a type, `use<'a>`, are not an import.
                 [Word(word, _), after @ ..] if word == "use" && !matches!(after, [Mark('<'), ..]) => self.import(id, after, false),
                 [Word(word, _), Word(name, _), Mark(';'), after @ ..] if word == "mod" => {
                     self.child(id, name, folder.join(format!("{name}.rs")), &folder.join(name));
@@ -131,7 +131,7 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// Takes a name with what it is a part of, and answers what is behind it.
+    /// Consumes a path. Returns the tokens after it.
     fn mention<'t>(&mut self, id: Id, tokens: &'t [Token]) -> &'t [Token] {
         let [Word(first, line), rest @ ..] = tokens else { return tokens };
         let (mut name, mut rest) = (vec![first.clone()], rest);
@@ -143,7 +143,7 @@ impl<'a> Modules<'a> {
         rest
     }
 
-    /// Takes a `use`, and answers what is behind it.
+    /// Consumes a `use`. Returns the tokens after it.
     fn import<'t>(&mut self, id: Id, tokens: &'t [Token], passed_on: bool) -> &'t [Token] {
         let end = tokens.iter().position(|token| matches!(token, Mark(';'))).unwrap_or(tokens.len());
         let (tree, rest) = tokens.split_at(end);
@@ -151,7 +151,7 @@ impl<'a> Modules<'a> {
         rest
     }
 
-    /// Takes a branch of a `use`, below `stem`.
+    /// Consumes a branch of a `use`, below `stem`.
     fn branch(&mut self, id: Id, stem: &[String], tokens: &[Token], passed_on: bool) {
         let (mut name, mut known_as, mut line) = (stem.to_vec(), None, 0);
         for (place, token) in tokens.iter().enumerate() {
@@ -189,7 +189,7 @@ impl<'a> Modules<'a> {
     }
 }
 
-/// The file that a `#[path = …]` in `file` means.
+/// Returns the file that a `#[path = …]` in `file` refers to.
 fn beside(file: &Path, to: &str) -> PathBuf {
     let mut path = file.with_file_name("");
     for part in Path::new(to) {
@@ -202,17 +202,17 @@ fn beside(file: &Path, to: &str) -> PathBuf {
     path
 }
 
-/// Whether the word has the name of an item behind it.
+/// Returns whether the word is followed by the name of an item.
 fn defines(word: &str) -> bool {
     ["const", "enum", "fn", "macro_rules", "static", "struct", "trait", "type", "union"].contains(&word)
 }
 
-/// Whether what has the attribute is there for tests alone.
+/// Returns whether the attribute marks code for tests only.
 fn is_test(attribute: &[Token]) -> bool {
     matches!(attribute, [Word(cfg, _), Within(_, of)] if cfg == "cfg" && matches!(&of[..], [Word(test, _)] if test == "test"))
 }
 
-/// Where a `#[path = …]` says that a module is.
+/// Returns the path in a `#[path = …]`.
 fn path(attribute: &[Token]) -> Option<&str> {
     match attribute {
         [Word(path, _), Mark('='), Text(to)] if path == "path" => Some(to),
@@ -220,7 +220,7 @@ fn path(attribute: &[Token]) -> Option<&str> {
     }
 }
 
-/// What follows the item, or the field or statement, that the tokens start with.
+/// Returns the tokens after the item, field or statement at the start of `tokens`.
 fn behind(tokens: &[Token], level: Level) -> &[Token] {
     let ends = |token: &Token| match token {
         Mark(',') => level == Level::Item,

@@ -1,4 +1,4 @@
-//! What `sandbox/README.md` promises, and the tests it names.
+//! Checks that the tests which `sandbox/README.md` names for its promises exist.
 
 use std::{
     collections::BTreeSet,
@@ -9,14 +9,15 @@ use std::{
 /// The headings whose tables name a test in the last column of each row.
 const HEADINGS: [&str; 2] = ["## What is promised", "## Between owners"];
 
-/// How a row names a hostile handler.
+/// Prefix of a hostile handler in a row.
 const HANDLER: &str = "hostile/";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The names in backticks of the last column of each row below a heading, each with its row.
+/// Returns the names in backticks in the last column of each row below a heading, each with its
+/// row.
 fn rows<'a>(document: &'a str, heading: &str) -> Vec<(&'a str, Vec<&'a str>)> {
     let (_, below) = document.split_once(&format!("{heading}\n")).expect("the heading is there");
     let table = below.lines().take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| ")).skip(1);
@@ -24,7 +25,7 @@ fn rows<'a>(document: &'a str, heading: &str) -> Vec<(&'a str, Vec<&'a str>)> {
     table.map(|line| (line, names(line).split('`').skip(1).step_by(2).collect())).collect()
 }
 
-/// The names of all tests.
+/// Returns the names of all tests.
 fn tests() -> BTreeSet<String> {
     let mut open: Vec<PathBuf> = ["src", "sandbox", "tests", "xtask"].map(|folder| root().join(folder)).into();
     let mut found = BTreeSet::new();

@@ -1,13 +1,14 @@
-//! Files stay short enough to be read at one go, and to have one subject.
+//! Checks that files are short enough to read in one go, and to have one subject.
 
 use crate::sources;
 
-/// Lines of half of the files of the host and the sandbox, of nine in ten of them, and of any file of ours.
+/// Maximum number of lines of half of the files of the host and the sandbox, of nine in ten of
+/// them, and of any of our files.
 const MEDIAN: usize = 120;
 const NINE_IN_TEN: usize = 280;
 const LONGEST: usize = 500;
 
-/// Lines are all lines, comments and tests among them; files of tests are files.
+/// All lines count, including comments and tests. Files of tests count as well.
 #[test]
 #[expect(clippy::print_stdout, reason = "who splits a file looks at the figures")]
 fn files_are_short() {

@@ -1,18 +1,18 @@
-//! The text of a source as tokens, in a form that patterns match.
+//! Parses a source into tokens, in a form for pattern matching.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// A token, or what stands between brackets.
+/// A token, or a bracketed group of tokens.
 pub(crate) enum Token {
-    /// With its line.
+    /// The word and its line.
     Word(String, usize),
     Mark(char),
-    /// A literal, of whatever type, without its quotation marks.
+    /// A literal of any type, without its quotation marks.
     Text(String),
     Within(Delimiter, Vec<Token>),
 }
 
-/// The tokens of a source. A doc comment is an attribute.
+/// Returns the tokens of a source. A doc comment is an attribute.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, proc_macro2::LexError> {
     Ok(read(text.parse()?))
 }

@@ -1,10 +1,10 @@
-//! The words after a command.
+//! The arguments of a command.
 
 use std::path::PathBuf;
 
 use crate::Failure;
 
-/// What `--engine` or `TOLLHOUSE_ENGINE` asks for.
+/// The value of `--engine` or `TOLLHOUSE_ENGINE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     V8,
@@ -12,46 +12,55 @@ pub(crate) enum Asked {
     Both,
 }
 
-/// The words after a command, taken apart.
+/// The parsed arguments of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Args {
     pub(crate) engine: Option<Asked>,
-    /// Length of one measurement of `bench`, how long `fuzz` looks into one target, and how long `scrape` scrapes. Default there: 5, 60 and 60.
+    /// Duration of one measurement of `bench` (default 5), of `fuzz` for each target (default 60),
+    /// and of `scrape` (default 60).
     pub(crate) seconds: Option<u32>,
-    /// Length of `soak`. Default there: 30.
+    /// Duration of `soak`. Default: 30.
     pub(crate) minutes: Option<u32>,
-    /// Stores that `damage` damages, kills of `crash` and of `renewals`. Default there: 200.
+    /// Number of stores that `damage` damages, and of kills in `crash` and `renewals`. Default:
+    /// 200.
     pub(crate) rounds: Option<u32>,
-    /// How handlers run that `hostile` calls, as `--sandbox-tier` has it. Default: as the host has it.
+    /// The sandbox tier of the handlers that `hostile` calls, with the values of `--sandbox-tier`.
+    /// Default: the default of the host.
     pub(crate) tier: Option<String>,
-    /// The host of an earlier version, which hosts of `cluster` are before they are renewed. Default: today's.
+    /// The binary of an earlier version that the hosts of `cluster` run before their upgrade.
+    /// Default: the current one.
     pub(crate) before: Option<String>,
-    /// The short form of `soak`, whatever its minutes, of `faces`, and of what `dist` tries.
+    /// Selects the short form of `soak` (whatever its minutes), of `faces` and of the checks of
+    /// `dist`.
     pub(crate) short: bool,
-    /// The long form of `faces`.
+    /// Selects the long form of `faces`.
     pub(crate) full: bool,
-    /// A host as tests have it, for `faces` and `dist`.
+    /// Uses a debug build of the host, as the tests do. For `faces` and `dist`.
     pub(crate) debug: bool,
-    /// Whether `faces` writes what it would compare with.
+    /// Makes `faces` write the files that it otherwise compares with.
     pub(crate) accept: bool,
-    /// How many tools there are where `faces` holds clocks to something. Default there: 1,000.
+    /// Number of tools in the timing tests of `faces`. Default: 1,000.
     pub(crate) tools: Option<u32>,
-    /// Receipts of the longest history of `bench ledger`. Default there: 1,000,000.
+    /// Number of receipts in the longest history of `bench ledger`. Default: 1,000,000.
     pub(crate) receipts: Option<u64>,
-    /// Whether `vendor` writes nothing, and `dist` tries what it made.
+    /// Makes `vendor` compare and write nothing, and makes `dist` check its results.
     pub(crate) check: bool,
-    /// The package of an older release that `dist` tries to upgrade from. Default: this one's, on data of the release before.
+    /// The package of an older release from which `dist` checks the upgrade. Default: the package
+    /// of this release, on data of the previous release.
     pub(crate) from: Option<PathBuf>,
-    /// Words without a dash: filters of `test`, the subject of `bench`, the targets of `fuzz`.
+    /// The arguments without a dash: filters of `test`, the subject of `bench`, the targets of
+    /// `fuzz`.
     pub(crate) words: Vec<String>,
-    /// All after `--`, untouched.
+    /// The arguments after `--`, unchanged.
     pub(crate) rest: Vec<String>,
 }
 
 impl Args {
+    /// Parses the arguments.
+    ///
     /// # Errors
     ///
-    /// Names the word that is not understood.
+    /// Returns an error that names the unknown argument.
     pub(crate) fn parse(mut given: impl Iterator<Item = String>) -> Result<Self, Failure> {
         let mut args = Self { engine: from_env("TOLLHOUSE_ENGINE").as_deref().map(asked).transpose()?, ..Self::default() };
         while let Some(word) = given.next() {
@@ -84,7 +93,7 @@ impl Args {
     }
 }
 
-/// A variable of the environment; an empty one counts as unset.
+/// Returns an environment variable. An empty one counts as unset.
 pub(crate) fn from_env(name: &str) -> Option<String> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned())
 }

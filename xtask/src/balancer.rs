@@ -1,17 +1,17 @@
-//! A balancer before hosts, which the tests of several hosts start for themselves.
+//! The load balancer for tests with several hosts. The tests start it themselves.
 
 use std::path::Path;
 
 use crate::{Failure, packages};
 
-/// Where Debian's package puts it.
+/// Path of the program in Debian's package.
 const PROGRAM: &str = "/usr/sbin/haproxy";
 
 /// Makes sure that HAProxy is installed.
 ///
 /// # Errors
 ///
-/// How to install it, where we may not.
+/// If we may not install it, the error says how to.
 pub(crate) fn find() -> Result<(), Failure> {
     if Path::new(PROGRAM).exists() { Ok(()) } else { packages::install(&["haproxy"]) }
 }

@@ -1,4 +1,6 @@
-//! `cargo xtask bench call|catalogue|cli|density|fairness|ledger|many|mcp|neighbours|paid|revenue|search|store|victims`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench
+//! call|catalogue|cli|density|fairness|ledger|many|mcp|neighbours|paid|revenue|search|store|victims`:
+//! builds everything in release mode and starts the benchmark.
 
 use crate::{Failure, args::Args, clients, conformance, database, engine, shell, workers};
 
@@ -20,11 +22,11 @@ const SUBJECTS: [&str; 14] = [
 ];
 const WHICH: &str = "there are fourteen measurements: `cargo xtask bench call`, `catalogue`, `cli`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
 
-/// Measures; never fails by a clock. `fairness` fails where a victim was not served.
+/// Measures. No result fails by its time. `fairness` fails if a victim was not served.
 ///
 /// # Errors
 ///
-/// What kept it from being built or measured.
+/// Fails if something cannot be built or measured.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let [subject] = args.words.as_slice() else { return Err(WHICH.to_owned()) };
     if !SUBJECTS.contains(&subject.as_str()) {

@@ -1,17 +1,18 @@
-//! A browser without a window, to look at pages with.
+//! A headless browser for tests of the pages.
 
 use std::path::PathBuf;
 
 use crate::{Failure, args::from_env, packages, shell};
 
-/// What it is called, the lightest first.
+/// Names of the program, with the smallest first.
 const NAMES: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
-/// What `CHROMIUM` names, else what is on `PATH`, else a package of Debian.
+/// Returns the program that `CHROMIUM` names, or else one on `PATH`. Installs a Debian package if
+/// there is none.
 ///
 /// # Errors
 ///
-/// How to install one, where we may not.
+/// If we may not install one, the error says how to.
 pub(crate) fn find() -> Result<PathBuf, Failure> {
     if let Some(named) = from_env("CHROMIUM") {
         return Ok(PathBuf::from(named));
@@ -20,7 +21,7 @@ pub(crate) fn find() -> Result<PathBuf, Failure> {
     if let Some(browser) = found() {
         return Ok(browser);
     }
-    // Older releases have the whole one alone.
+    // Older Debian releases have only the full browser.
     packages::install(&["chromium-headless-shell"]).or_else(|_| packages::install(&["chromium"]))?;
     found().ok_or_else(|| "no Chromium after it was installed: name one in CHROMIUM".to_owned())
 }

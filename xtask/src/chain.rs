@@ -1,4 +1,4 @@
-//! A chain of one's own for what a command looks at: `fixtures/clients/chain.mjs`.
+//! A private chain for tests: `fixtures/clients/chain.mjs`.
 
 use std::{
     io::{BufRead, BufReader},
@@ -8,19 +8,19 @@ use std::{
 
 use crate::Failure;
 
-/// A chain that clients take for Base Sepolia. Dropping it ends it.
+/// A chain that clients take for Base Sepolia. It ends when this is dropped.
 pub(crate) struct Chain {
     process: Child,
-    /// One object, of texts without escapes.
+    /// The script's output: one JSON object whose strings have no escapes.
     told: String,
 }
 
 impl Chain {
-    /// Starts one on a free port, out of the folder of the payers.
+    /// Starts a chain on a free port, with the script in the folder of the payers.
     ///
     /// # Errors
     ///
-    /// That it did not say where it is.
+    /// Fails if the chain does not report its address.
     pub(crate) fn start(clients: &Path) -> Result<Self, Failure> {
         let mut node = Command::new("node");
         node.args(["chain.mjs", "0"]).current_dir(clients).stdout(Stdio::piped());
@@ -34,11 +34,11 @@ impl Chain {
         Ok(chain)
     }
 
-    /// What it says of itself: `url`, `gasKey`, `payer`, `payerKey`.
+    /// Returns one value that the chain reported: `url`, `gasKey`, `payer` or `payerKey`.
     ///
     /// # Errors
     ///
-    /// That it does not say that.
+    /// Fails if the chain did not report it.
     pub(crate) fn told(&self, what: &str) -> Result<&str, Failure> {
         let said = self.told.split_once(&format!("\"{what}\":\"")).and_then(|(_, rest)| rest.split('"').next());
         said.ok_or_else(|| format!("the chain did not tell its `{what}`: {}", self.told))
@@ -46,7 +46,8 @@ impl Chain {
 }
 
 impl Drop for Chain {
-    /// Told to end and not killed: it has a process of its own to end.
+    /// Ends the script with a signal that it can handle, because it must end a child process
+    /// itself.
     fn drop(&mut self) {
         _ = Command::new("kill").arg(self.process.id().to_string()).status();
         _ = self.process.wait();

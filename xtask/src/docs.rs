@@ -1,13 +1,15 @@
-//! `cargo xtask docs`: writes the tables of the documents from the code that they describe.
+//! `cargo xtask docs`: writes the tables in the documents from the code that they describe.
 
 use crate::{Failure, args::Args, shell};
 
-/// The test that compares the tables writes them when it is told to.
+/// The test that compares the tables can also write them.
 const WRITER: &[&str] = &["test", "--quiet", "--package", "tollhouse", "--test", "docs", "every_table_is_what_the_code_says"];
 
+/// Writes the tables.
+///
 /// # Errors
 ///
-/// Cargo's words, and words that are not understood.
+/// Fails for unknown arguments, or with Cargo's error.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(word) = args.words.first() {
         return Err(format!("`cargo xtask docs` takes no `{word}`"));

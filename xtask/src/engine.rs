@@ -1,4 +1,5 @@
-//! Which engine runs the handlers: V8 where its prebuilt archive can be had, else QuickJS, which builds from crates.io alone.
+//! The choice of the JavaScript engine: V8 if its prebuilt archive is available, otherwise QuickJS,
+//! which builds from crates.io alone.
 
 use std::{
     fmt, fs,
@@ -38,11 +39,12 @@ impl fmt::Display for Engine {
     }
 }
 
-/// Picks the engine and says in one line which and why.
+/// Picks the engine, and prints which one and why.
 ///
 /// # Errors
 ///
-/// `both` where one is wanted, and a `RUSTY_V8_ARCHIVE` that is not there.
+/// Fails for `both` where one engine is required, and if the file of `RUSTY_V8_ARCHIVE` does not
+/// exist.
 pub(crate) fn pick(asked: Option<Asked>) -> Result<Engine, Failure> {
     let (engine, why) = match asked {
         Some(Asked::Both) => return Err("one engine at a time; `both` is for `cargo xtask test`".to_owned()),
@@ -57,11 +59,12 @@ pub(crate) fn pick(asked: Option<Asked>) -> Result<Engine, Failure> {
     Ok(engine)
 }
 
-/// `RUSTY_V8_ARCHIVE` as the crate's build script needs it: a URL, or an absolute path.
+/// Returns `RUSTY_V8_ARCHIVE` in the form that the crate's build script needs: a URL or an absolute
+/// path.
 ///
 /// # Errors
 ///
-/// When it names a file that does not exist.
+/// Fails if the file does not exist.
 pub(crate) fn archive() -> Result<Option<String>, Failure> {
     let Some(given) = from_env("RUSTY_V8_ARCHIVE") else { return Ok(None) };
     if given.starts_with("http:") || given.starts_with("https:") {
@@ -88,7 +91,7 @@ fn find_v8(root: &Path, cargo_home: &Path, target: &Path) -> (Engine, String) {
     (Engine::QuickJs, format!("V8's archive cannot be reached; for V8 download {url} and set RUSTY_V8_ARCHIVE to the file"))
 }
 
-/// The address the `v8` crate's build script would download from.
+/// Returns the address from which the build script of the `v8` crate would download.
 fn prebuilt(root: &Path) -> Option<String> {
     let lock = fs::read_to_string(root.join("Cargo.lock")).ok()?;
     let version = version_in(&lock, "v8")?;
@@ -97,7 +100,8 @@ fn prebuilt(root: &Path) -> Option<String> {
     Some(format!("{RELEASES}/v{version}/librusty_v8_simdutf_release_{host}.a.gz"))
 }
 
-/// A copy from an earlier build: in cargo's home, or unpacked in our target folder.
+/// Returns a copy from an earlier build: from Cargo's home folder, or unpacked in our target
+/// folder.
 fn cached(url: &str, cargo_home: &Path, target: &Path) -> Option<PathBuf> {
     let escaped: String = url.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let download = cargo_home.join(".rusty_v8").join(escaped);

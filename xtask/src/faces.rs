@@ -1,4 +1,4 @@
-//! `cargo xtask faces`: what people see of a host, looked at and used in a real browser.
+//! `cargo xtask faces`: tests the pages of a host in a real browser.
 
 use std::{
     ffi::OsStr,
@@ -18,14 +18,14 @@ use crate::{
     place, shell, vendor, workers,
 };
 
-/// A script of `fixtures/browser`, and a host of its own that it is run against.
+/// A test script of `fixtures/browser` and the settings of its host. Each test gets a new host.
 struct Story {
     name: &'static str,
     script: &'static str,
     words: &'static [&'static str],
-    /// What its host sells at first.
+    /// The tools of the host at the start.
     catalogue: Catalogue,
-    /// Whether its host settles on a chain.
+    /// Whether the host settles payments on a chain.
     on_chain: bool,
 }
 
@@ -59,17 +59,17 @@ const STORIES: &[Story] = &[
     Story::new("speed"),
 ];
 
-/// Where the money goes that a host takes on a chain: nobody has its key.
+/// The payment address of a host that settles on a chain. Nobody has its key.
 const PAY_TO: &str = "0x000000000000000000000000000000000000dEaD";
 
-/// Only where it is asked for by name: it takes pictures, and holds nothing to anything.
+/// A script that takes screenshots and compares nothing. It runs only if it is named.
 const PICTURES: Story = Story::new("pictures");
 
-/// Builds in release, or with `--debug` as tests do, and runs all stories, or those that are named.
+/// Builds in release mode (with `--debug` as tests do), and runs the named scripts, or all.
 ///
 /// # Errors
 ///
-/// What kept it from being built, and how many stories did not end well.
+/// Fails if something cannot be built. Returns how many scripts failed.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let packages = prepare();
     let all = || STORIES.iter().chain([&PICTURES]);
@@ -98,16 +98,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     place.run(&stories, &words)
 }
 
-/// Begins to install what [`check`] needs.
+/// Starts the installation of the packages that [`check`] needs.
 pub(crate) fn prepare() -> std::thread::JoinHandle<Result<PathBuf, Failure>> {
     clients::prepare_browser()
 }
 
-/// The short form, on a host that is built already; and whether the vendored editor is what its sources make.
+/// Runs the short form with a host that is already built. Also checks that the vendored editor
+/// matches its sources.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Those of [`run`].
 pub(crate) fn check(host: &Path, worker: &Path, packages: &Path, payers: &Path) -> Result<(), Failure> {
     vendor::check()?;
     Place { host, worker, packages, payers, browser: &browser::find()? }.run(&STORIES.iter().collect::<Vec<_>>(), &["--short"])
@@ -118,12 +119,12 @@ fn debug_host() -> Result<PathBuf, Failure> {
     Ok(place::target().join("debug/tollhouse"))
 }
 
-/// What stories are run with.
+/// The programs and folders that the scripts need.
 struct Place<'a> {
     host: &'a Path,
     worker: &'a Path,
     packages: &'a Path,
-    /// With the chain that a host settles on.
+    /// The folder with the script of the chain.
     payers: &'a Path,
     browser: &'a Path,
 }
@@ -142,11 +143,11 @@ impl Place<'_> {
         if failed == 0 { Ok(()) } else { Err(format!("{failed} stories did not end well")) }
     }
 
-    /// One story, which prints a line for each bar, on a new host.
+    /// Runs one script against a new host. The script prints a line for each check.
     fn tell(&self, story: &Story, words: &[&str]) -> Result<(), Failure> {
         let nothing = self.packages.join("nothing");
         fs::create_dir_all(&nothing).map_err(|why| format!("cannot make {}: {why}", nothing.display()))?;
-        // Nobody pays to become a builder.
+        // Registration is free.
         let mut settings = vec![("TOLLHOUSE_REGISTRATION_PRICE_USD", OsStr::new("0"))];
         if story.catalogue == Catalogue::Empty {
             settings.push(("TOLLHOUSE_TOOLS", nothing.as_os_str()));

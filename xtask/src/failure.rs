@@ -1,4 +1,4 @@
-//! Why xtask stops.
+//! The error of xtask.
 
 /// One sentence for people.
 pub(crate) type Failure = String;

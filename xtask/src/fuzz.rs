@@ -1,17 +1,19 @@
-//! `cargo xtask fuzz`: libFuzzer looks for bytes of which something does not hold that has to hold of any.
+//! `cargo xtask fuzz`: libFuzzer searches for input that breaks a property which must hold for
+//! every input.
 //!
-//! The targets are tests (see `tests/fuzz`), built here once more with coverage counters, on the stable compiler, into a folder of
-//! their own. What libFuzzer finds worth keeping stays in `fuzz/found/TARGET` of the target folder, and is where the next run begins;
-//! bytes that break a target are written to `fuzz/broken`. Made small, they belong to the seeds.
+//! The targets are tests (see `tests/fuzz`). They are built here a second time, with coverage
+//! counters, on the stable compiler, into a separate folder. Useful inputs stay in
+//! `fuzz/found/TARGET` of the target folder, and the next run starts from them. Inputs that break a
+//! target are written to `fuzz/broken`. After they are minimized, add them to the seeds.
 
 use std::{fs, path::Path, process::Command};
 
 use crate::{Failure, args::Args, place, shell};
 
-/// How long one target is looked into, where nothing else is asked for.
+/// Default duration for each target.
 const SECONDS: u32 = 60;
 
-/// What libFuzzer counts and compares by.
+/// Compiler flags for the coverage counters and comparisons of libFuzzer.
 const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -20,20 +22,20 @@ const COVERAGE: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Longest input that is tried, in bytes.
+/// Maximum length of an input, in bytes.
 const MAX_BYTES: u32 = 16 << 10;
 
-/// How long one input may take, in seconds.
+/// Maximum time for one input, in seconds.
 const INPUT_SECONDS: u32 = 10;
 
-/// How much memory the process may take, in MiB.
+/// Maximum memory of the process, in MiB.
 const PROCESS_MIB: u32 = 2_048;
 
-/// Looks into the targets that are named, or into all of them, one after the other.
+/// Fuzzes the named targets, or all, one after the other.
 ///
 /// # Errors
 ///
-/// A name that no target has; the first target that broke.
+/// Fails for an unknown target, and at the first target that breaks.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let all = targets(&place::root().join("tests/fuzz/seeds"))?;
     if let Some(unknown) = args.words.iter().find(|word| !all.contains(word)) {
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     wanted.iter().try_for_each(|target| look_into(target, args))
 }
 
-/// A target's name is that of the folder with its seeds.
+/// Returns the names of the targets, which are those of the folders with their seeds.
 fn targets(seeds: &Path) -> Result<Vec<String>, Failure> {
     let folders = fs::read_dir(seeds).map_err(|why| format!("cannot read {}: {why}", seeds.display()))?;
     let mut names: Vec<_> = folders.flatten().map(|folder| folder.file_name().to_string_lossy().into_owned()).collect();
@@ -81,7 +83,8 @@ fn look_into(target: &str, args: &Args) -> Result<(), Failure> {
     shell::run(&mut cargo)
 }
 
-/// This machine, named so that programs of the build itself are made without counters.
+/// Returns the target triple of this machine. If Cargo gets it, build scripts are compiled without
+/// counters.
 fn host() -> Result<String, Failure> {
     let about = shell::output(Command::new("rustc").arg("-vV")).ok_or("`rustc -vV` failed")?;
     about.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned).ok_or_else(|| "rustc names no host".to_owned())

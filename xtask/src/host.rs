@@ -1,4 +1,4 @@
-//! A host that a command looks at from outside: on a free port, with data of its own.
+//! A host that a command tests from outside: on a free port, with temporary data.
 
 use std::{
     ffi::OsStr,
@@ -11,23 +11,24 @@ use std::{
 
 use crate::Failure;
 
-/// What a host says once it answers.
+/// The line that a host prints when it is ready starts with this.
 const READY: &str = "listening on ";
 
-/// A host with its data in a temporary folder. Dropping it kills it and removes them.
+/// A host with its data in a temporary folder. Dropping it kills it and removes the folder.
 pub(crate) struct Host {
     child: Child,
     folder: PathBuf,
-    /// Without a slash at its end.
+    /// Without a slash at the end.
     pub(crate) url: String,
 }
 
 impl Host {
-    /// Starts one with `settings`, by the names of their variables (keys may not be arguments), and waits until it answers.
+    /// Starts a host with `settings` as environment variables (keys must not be arguments), and
+    /// waits until it is ready.
     ///
     /// # Errors
     ///
-    /// What it said in place of its address.
+    /// If it prints something other than its address, the error is that output.
     pub(crate) fn start<T: AsRef<OsStr>>(binary: &Path, worker: &Path, settings: &[(&str, T)]) -> Result<Self, Failure> {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
@@ -51,17 +52,17 @@ impl Host {
         Ok(host)
     }
 
-    /// Where it speaks MCP.
+    /// Returns the URL of the MCP endpoint.
     pub(crate) fn mcp(&self) -> String {
         format!("{}/ai/mcp", self.url)
     }
 
-    /// The file that its admin token is in.
+    /// Returns the path of the file with the admin token.
     pub(crate) fn admin_token(&self) -> PathBuf {
         self.folder.join("data/admin-token")
     }
 
-    /// What it has logged so far.
+    /// Returns the log so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.join("host.log")).unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! Tests in their long form: `cargo xtask damage`, `cargo xtask renewals`, `cargo xtask crash`, `cargo xtask cluster`, `cargo xtask scrape` and `cargo xtask hostile`.
+//! Long forms of tests: `cargo xtask damage`, `cargo xtask renewals`, `cargo xtask crash`,
+//! `cargo xtask cluster`, `cargo xtask scrape` and `cargo xtask hostile`.
 
 use std::path::PathBuf;
 
@@ -8,17 +9,17 @@ use crate::{
     balancer, clients, database, engine, prometheus, shell, workers,
 };
 
-/// A test that can be asked for more rounds.
+/// A test with a configurable number of rounds.
 struct Long {
     command: &'static str,
     test: &'static [&'static str],
-    /// Where it reads how many rounds are asked for.
+    /// The environment variable with the number of rounds.
     rounds: &'static str,
-    /// How many, where none are asked for.
+    /// The default number of rounds.
     usual: u32,
 }
 
-/// Flips and cuts anywhere in the files of a store.
+/// Flips and truncations anywhere in the files of a store.
 const DAMAGE: Long = Long {
     command: "damage",
     test: &["--test", "store_contract", "no_damage_to_any_file_is_silent"],
@@ -34,63 +35,76 @@ const RENEWALS: Long = Long {
     usual: 200,
 };
 
-/// Kills of a host that is paid, and of one that starts: with play money, beside a facilitator
-/// that does not always answer, and on a chain.
+/// Kills of a host that is paid, and of one that starts: with simulated money, with an unreliable
+/// facilitator, and on a chain.
 const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS", usual: 200 };
 
-/// Hosts of one database and one bucket: kills of them behind a balancer and of the database, payments that all are shown at once, how soon
-/// changes hold at all, and the change of their version.
+/// Hosts that share a database and a bucket: kills of hosts behind a load balancer and of the
+/// database, one payment presented to all at once, the delay until changes apply, and upgrades.
 const CLUSTER: Long = Long { command: "cluster", test: &["--test", "it", "cluster::"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS", usual: 30 };
 
-/// All hostile fixtures, one after the other, each held to its limit by the clock.
+/// All hostile fixtures, one after the other, each with the clock checked against its limit.
 const HOSTILE: Long =
     Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS", usual: 3 };
 
-/// Prometheus before a loaded host, for so many seconds.
+/// Prometheus scrapes a loaded host, for this many seconds.
 const SCRAPE: Long =
     Long { command: "scrape", test: &["--test", "it", "prometheus_scrapes_a_loaded_host"], rounds: "TOLLHOUSE_SCRAPE_SECONDS", usual: 60 };
 
+/// Runs the Prometheus test.
+///
 /// # Errors
 ///
-/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none; a Prometheus that cannot be installed.
+/// Those of [`damage`]. Also fails if the worker does not build (and `TOLLHOUSE_WORKER` names
+/// none), or if Prometheus cannot be installed.
 pub(crate) fn scrape(args: &Args) -> Result<(), Failure> {
     prometheus::find()?;
     let args = Args { rounds: args.seconds, ..args.clone() };
     run(&SCRAPE, &args, &[("TOLLHOUSE_WORKER", worker(&args)?)])
 }
 
+/// Runs the damage test.
+///
 /// # Errors
 ///
-/// Words that are not understood, and a test that failed.
+/// Fails for unknown arguments, or if the test fails.
 pub(crate) fn damage(args: &Args) -> Result<(), Failure> {
     run(&DAMAGE, args, &[])
 }
 
+/// Runs the renewal test.
+///
 /// # Errors
 ///
-/// As [`damage`].
+/// Those of [`damage`].
 pub(crate) fn renewals(args: &Args) -> Result<(), Failure> {
     run(&RENEWALS, args, &[])
 }
 
+/// Runs the crash tests.
+///
 /// # Errors
 ///
-/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none; a chain that is not to be had.
+/// Those of [`damage`]. Also fails if the worker does not build (and `TOLLHOUSE_WORKER` names
+/// none), or if the chain is not available.
 pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
     let worker = worker(args)?;
     let clients = clients::prepare().join().map_err(|_| "the installation of the chain broke")??;
     run(&CRASH, args, &[("TOLLHOUSE_WORKER", worker), ("TOLLHOUSE_CLIENTS", clients)])
 }
 
+/// Runs the cluster tests.
+///
 /// # Errors
 ///
-/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none, and a host, where `TOLLHOUSE_HOST` does; a database
-/// or a balancer, or clients, that cannot be installed.
+/// Those of [`damage`]. Also fails if the worker or the host does not build (and `TOLLHOUSE_WORKER`
+/// or `TOLLHOUSE_HOST` names none), or if the database, the load balancer or the clients cannot be
+/// installed.
 pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
     database::find()?;
     balancer::find()?;
     let clients = clients::prepare().join().map_err(|_| "the installation of clients broke")??;
-    // One test after the other: a clock is held against some.
+    // One test after the other, because some check times.
     let alone = ("RUST_TEST_THREADS", PathBuf::from("1"));
     let mut variables = vec![("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?), ("TOLLHOUSE_CLIENTS", clients), alone];
     if let Some(before) = &args.before {
@@ -100,16 +114,19 @@ pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
     run(&CLUSTER, args, &variables)
 }
 
+/// Runs the hostile fixtures.
+///
 /// # Errors
 ///
-/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none, and a host, where `TOLLHOUSE_HOST` does.
+/// Those of [`damage`]. Also fails if the worker or the host does not build (and `TOLLHOUSE_WORKER`
+/// or `TOLLHOUSE_HOST` names none).
 pub(crate) fn hostile(args: &Args) -> Result<(), Failure> {
     let mut variables = vec![("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?)];
     variables.extend(args.tier.as_ref().map(|tier| ("TOLLHOUSE_HOSTILE_TIER", PathBuf::from(tier))));
     run(&HOSTILE, args, &variables)
 }
 
-/// In release: a clock is held against it.
+/// Returns the host in release mode, because the test checks times.
 fn host() -> Result<PathBuf, Failure> {
     from_env("TOLLHOUSE_HOST").map_or_else(workers::build_host, |built| Ok(PathBuf::from(built)))
 }

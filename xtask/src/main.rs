@@ -1,6 +1,7 @@
-//! `cargo xtask`: everything a person or CI does with this repository.
+//! `cargo xtask`: everything that people or CI do with this repository.
 //!
-//! Standard library only, so that it compiles in seconds on a machine with nothing in its caches.
+//! It uses the standard library only, so that it compiles in seconds on a machine with empty
+//! caches.
 
 #![warn(missing_docs)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]

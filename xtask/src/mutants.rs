@@ -1,16 +1,17 @@
-//! `cargo xtask mutants ROOM`: changes the code of a room in small ways, one at a time, and tells of those that no test notices.
+//! `cargo xtask mutants ROOM`: changes the code of a room in small ways, one at a time, and lists
+//! the changes that no test notices.
 //!
-//! Mutants that may live stand in `.cargo/mutants.toml`, each with its reason. What follows `--` goes to cargo-mutants as it
-//! stands, to ask about a part of a room: `-- --re ledger.rs`, `-- --shard 0/4`. Lists of what became of each are left in
-//! `mutants/ROOM` of the target folder.
+//! Accepted mutants are listed in `.cargo/mutants.toml`, each with its reason. Arguments after `--`
+//! are passed to cargo-mutants unchanged, to select a part of a room: `-- --re ledger.rs`,
+//! `-- --shard 0/4`. The results of all mutants are written to `mutants/ROOM` of the target folder.
 
 use crate::{Failure, args::Args, clients, engine, place, shell, tools, workers};
 
-/// Asks the tests about every mutant of one room.
+/// Runs the tests for every mutant of one room.
 ///
 /// # Errors
 ///
-/// The mutants that live, or what kept them from being tried.
+/// Returns the mutants that no test caught, or the reason why they could not be tested.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let [room] = args.words.as_slice() else { return Err("`cargo xtask mutants` takes one room".to_owned()) };
     let clients = clients::prepare();

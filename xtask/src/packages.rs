@@ -1,4 +1,4 @@
-//! What QuickJS needs from the system: a C compiler, CMake and the simde headers.
+//! The system packages that QuickJS needs: a C compiler, CMake and the simde headers.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,11 +7,11 @@ use std::{
 
 use crate::{Failure, args::from_env, place, shell};
 
-/// Makes sure that QuickJS can be built, and says with which variables.
+/// Makes sure that QuickJS can be built. Returns the environment variables of the build.
 ///
 /// # Errors
 ///
-/// The one line to run, where we may not install packages ourselves.
+/// If we may not install packages, the error is the command to run.
 pub(crate) fn for_quickjs() -> Result<Vec<(&'static str, PathBuf)>, Failure> {
     let mut missing = Vec::new();
     for (program, package) in [("cmake", "cmake"), ("cc", "gcc"), ("c++", "g++"), ("make", "make")] {
@@ -26,17 +26,19 @@ pub(crate) fn for_quickjs() -> Result<Vec<(&'static str, PathBuf)>, Failure> {
         install(&missing)?;
     }
     let Some(simde) = simde() else { return Err("the simde headers are still missing after `apt-get install libsimde-dev`".to_owned()) };
-    // A toolchain file of the user's own knows better.
+    // A toolchain file that the user sets takes precedence.
     let toolchain = from_env("CMAKE_TOOLCHAIN_FILE").map(PathBuf::from).unwrap_or_else(|| place::root().join("xtask/simde.cmake"));
-    // The snapshot is made by running the engine; it need not leave a cache of bytecode in the home folder.
+    // The build runs the engine to create the snapshot. Keep it from writing a bytecode cache to
+    // the home folder.
     Ok(vec![("CMAKE_TOOLCHAIN_FILE", toolchain), ("SIMDE_INCLUDE_DIR", simde), ("V82JSC_NO_BC_CACHE", "1".into())])
 }
 
-/// Installs Debian packages, or says how to.
+/// Installs Debian packages.
 ///
 /// # Errors
 ///
-/// The one line to run, or apt-get's failure.
+/// If we may not install packages, the error is the command to run; otherwise it is that of
+/// apt-get.
 pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
     let line = format!("apt-get update && apt-get install -y {}", packages.join(" "));
     if shell::find("apt-get").is_none() {

@@ -1,4 +1,4 @@
-//! Where things are: the repository, cargo's home, the target folder.
+//! Paths: the repository, Cargo's home folder, the target folder.
 
 use std::{
     fs,
@@ -7,17 +7,17 @@ use std::{
 
 use crate::{Failure, args::from_env};
 
-/// The repository's root.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     let xtask = from_env("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").to_owned());
     PathBuf::from(xtask).parent().map(PathBuf::from).unwrap_or_default()
 }
 
-/// The packages of the host: the binary's, and the crates of `src`.
+/// Returns the packages of the host: the one of the binary, and the crates in `src`.
 ///
 /// # Errors
 ///
-/// `src` cannot be listed.
+/// Fails if `src` cannot be listed.
 pub(crate) fn packages() -> Result<Vec<String>, Failure> {
     let source = root().join("src");
     let folders = fs::read_dir(&source).map_err(|why| format!("cannot list {}: {why}", source.display()))?;
@@ -28,7 +28,7 @@ pub(crate) fn packages() -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// The target folder this very program was built into: cargo leaves its tag there.
+/// Returns the target folder into which this program was built. Cargo leaves its tag there.
 pub(crate) fn target() -> PathBuf {
     std::env::current_exe()
         .ok()
@@ -36,12 +36,12 @@ pub(crate) fn target() -> PathBuf {
         .unwrap_or_else(|| root().join("target"))
 }
 
-/// Cargo's home, as cargo finds it.
+/// Returns Cargo's home folder, found as Cargo does.
 pub(crate) fn cargo_home() -> PathBuf {
     from_env("CARGO_HOME").map(PathBuf::from).unwrap_or_else(|| PathBuf::from(from_env("HOME").unwrap_or_default()).join(".cargo"))
 }
 
-/// The text of a file.
+/// Reads a text file.
 ///
 /// # Errors
 ///

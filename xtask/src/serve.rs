@@ -1,4 +1,4 @@
-//! `cargo xtask serve`: builds, starts the host in our place, and says how to reach it.
+//! `cargo xtask serve`: builds, replaces this process with the host, and prints how to reach it.
 
 use std::{
     io::{BufRead, Write, stdin, stdout},
@@ -12,16 +12,17 @@ use crate::{
     engine, place, workers,
 };
 
-/// The hidden command that reads the host's standard output beside it.
+/// The hidden command that reads the host's standard output in a separate process.
 pub(crate) const ANNOUNCE: &str = "__announce";
 
 const READY: &str = "listening on http://";
 
-/// Builds the worker and the host and becomes the host, so that signals and the exit status are its own.
+/// Builds the worker and the host, and becomes the host: signals reach it, and its exit status is
+/// returned.
 ///
 /// # Errors
 ///
-/// What kept it from being built or started.
+/// Fails if something cannot be built or started.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
     let worker = workers::build(engine)?;
@@ -31,7 +32,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut host = Command::new(host);
     host.arg("serve").args(&args.rest).current_dir(place::root()).env("TOLLHOUSE_WORKER", worker);
 
-    // The reader is in a process group of its own: an interrupt typed at the terminal is for the host, which still has things to say.
+    // The reader is in its own process group. An interrupt from the terminal is for the host, which
+    // still has output to write.
     let mut reader = Command::new(std::env::current_exe().map_err(|why| why.to_string())?)
         .args([ANNOUNCE, &data])
         .stdin(Stdio::piped())
@@ -42,11 +44,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     Err(format!("cannot start the host: {}", host.stdout(pipe).exec()))
 }
 
-/// Repeats standard input, and after the ready line says where things are.
+/// Copies standard input to standard output. After the ready line, prints the addresses and paths.
 ///
 /// # Errors
 ///
-/// When a stream breaks.
+/// Fails if a stream breaks.
 pub(crate) fn announce(mut words: impl Iterator<Item = String>) -> Result<(), Failure> {
     let data = words.next().unwrap_or_default();
     for line in stdin().lock().lines() {
@@ -72,7 +74,7 @@ fn welcome(url: &str, data: &str) -> String {
     )
 }
 
-/// The value of an option among the host's own arguments.
+/// Returns the value of an option among the host's arguments.
 fn option(words: &[String], name: &str) -> Option<String> {
     let at = words.iter().position(|word| word == name || word.starts_with(&format!("{name}=")))?;
     match words[at].split_once('=') {

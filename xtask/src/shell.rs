@@ -1,4 +1,4 @@
-//! Running other programs: plainly, or with a line that shows that something is happening.
+//! Running other programs: directly, or with a progress line.
 
 use std::{
     ffi::OsStr,
@@ -15,20 +15,21 @@ use std::{
 
 use crate::{Failure, args::from_env, place};
 
-/// `cargo` with these words, in the repository's root, building into our own target folder for this machine.
+/// Returns a `cargo` command with these arguments. It runs in the root of the repository, and
+/// builds into our target folder for this machine.
 pub(crate) fn cargo(words: &[&str]) -> Command {
     let mut cargo = Command::new(from_env("CARGO").unwrap_or_else(|| "cargo".to_owned()));
     cargo.args(words).current_dir(place::root()).env("CARGO_TARGET_DIR", place::target()).env_remove("CARGO_BUILD_TARGET");
     cargo
 }
 
-/// Where a program is on `PATH`.
+/// Returns the path of a program on `PATH`.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Runs a program that speaks to the terminal itself.
+/// Runs a program that writes to the terminal itself.
 ///
 /// # Errors
 ///
@@ -38,23 +39,23 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(command))) }
 }
 
-/// Whether a program ends well; what it says is dropped.
+/// Runs a program, drops its output, and returns whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// What a program writes to its standard output; `None` when it fails.
+/// Returns the standard output of a program; `None` if it fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
     let done = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// Runs a program whose words are shown only when it fails, behind one line with what it does, how many crates cargo has
-/// compiled so far, and the time.
+/// Runs a program whose output appears only if it fails. Meanwhile one line has the description,
+/// the number of crates that Cargo has compiled, and the time.
 ///
 /// # Errors
 ///
-/// Everything the program wrote, and how it ended.
+/// Returns the whole output and the exit status.
 pub(crate) fn run_behind(what: &str, command: &mut Command) -> Result<(), Failure> {
     let mut child = command
         .stdin(Stdio::null())
@@ -70,11 +71,11 @@ pub(crate) fn run_behind(what: &str, command: &mut Command) -> Result<(), Failur
     if status.success() { Ok(()) } else { Err(format!("{kept}\n`{}` failed: {status}", shown(command))) }
 }
 
-/// Runs a program in silence, its words in `log`.
+/// Runs a program silently, with its output in `log`.
 ///
 /// # Errors
 ///
-/// What it wrote, and how it ended.
+/// Returns the output and the exit status.
 pub(crate) fn run_silently(log: &Path, command: &mut Command) -> Result<(), Failure> {
     let file = std::fs::File::create(log).map_err(|why| format!("cannot write {}: {why}", log.display()))?;
     let twin = file.try_clone().map_err(|why| why.to_string())?;
@@ -86,7 +87,7 @@ pub(crate) fn run_silently(log: &Path, command: &mut Command) -> Result<(), Fail
     Err(format!("{}\n`{}` failed: {status}", std::fs::read_to_string(log).unwrap_or_default(), shown(command)))
 }
 
-/// Reads both streams of a child to their ends; counts cargo's `Compiling` lines.
+/// Reads both streams of a child to the end, and counts Cargo's `Compiling` lines.
 fn listen(child: &mut Child, crates: &Arc<AtomicUsize>) -> (String, std::io::Result<()>) {
     let out = child.stdout.take().map(|stream| thread::spawn(move || BufReader::new(stream).lines().collect::<Result<Vec<_>, _>>()));
     let mut kept = Vec::new();
@@ -107,7 +108,8 @@ fn listen(child: &mut Child, crates: &Arc<AtomicUsize>) -> (String, std::io::Res
     (kept.join("\n"), Ok(()))
 }
 
-/// The progress line: redrawn each second on a terminal, a new line each half minute elsewhere.
+/// The progress line. On a terminal it is redrawn every second; elsewhere a new line is written
+/// every half minute.
 struct Line {
     what: String,
     began: Instant,

@@ -1,19 +1,21 @@
-//! `cargo xtask soak`: free calls at full rate for a long time beside attacks, and whether memory, disk and descriptors stay flat.
+//! `cargo xtask soak`: makes free calls at full rate for a long time, during attacks, and checks
+//! that memory, disk and descriptors do not grow.
 
 use std::path::Path;
 
 use crate::{Failure, args::Args, engine, shell, workers};
 
-/// What it takes to see what creeps.
+/// Long enough to notice slow growth.
 const MINUTES: u32 = 30;
-/// What it takes to see that retention has its turns.
+/// Long enough for retention to run several times.
 const SHORT_SECONDS: u32 = 25;
 
-/// Soaks a host in release.
+/// Runs the soak test with a release build of the host.
 ///
 /// # Errors
 ///
-/// What kept it from being built; a call that was not answered right; memory, disk or descriptors that grew.
+/// Fails if something cannot be built, if a call has the wrong answer, or if memory, disk or
+/// descriptors grow.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let seconds = if args.short { SHORT_SECONDS } else { args.minutes.unwrap_or(MINUTES) * 60 };
     let engine = engine::pick(args.engine)?;
@@ -21,11 +23,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     soak(&workers::build_host()?, &worker, seconds)
 }
 
-/// The short form, on a host that is built already.
+/// Runs the short form with a host that is already built.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Those of [`run`].
 pub(crate) fn check(host: &Path, worker: &Path) -> Result<(), Failure> {
     soak(host, worker, SHORT_SECONDS)
 }

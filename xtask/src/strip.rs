@@ -1,4 +1,4 @@
-//! Release binaries without what only debuggers read, which lies beside them.
+//! Strips release binaries. The debug information is kept in a file next to the binary.
 
 use std::{
     ffi::OsString,
@@ -9,20 +9,22 @@ use std::{
 
 use crate::{Failure, shell};
 
-/// What takes an ELF file apart, by preference: either comes with a compiler.
+/// Programs that can strip an ELF file, in order of preference. Each comes with a compiler.
 const TOOLS: &[&str] = &["objcopy", "llvm-objcopy"];
 
-/// Puts `built` at `to` without symbols and debug information. Those are in a file of the same name and `.debug`, which the
-/// binary names: debuggers, `perf`, valgrind and the program's own backtraces look for it there. Without a tool for it the
-/// binary stays whole.
+/// Copies `built` to `to` without symbols and debug information. These are in a file with the
+/// additional extension `.debug`, which the binary names: debuggers, `perf`, valgrind and the
+/// program's own backtraces look for it there. If there is no tool for it, the binary is copied
+/// unchanged.
 ///
 /// # Errors
 ///
-/// What the tool says, or the file system.
+/// The error of the tool or of the file system.
 pub(crate) fn strip(built: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |why: io::Error| format!("cannot put {} at {}: {why}", built.display(), to.display());
     to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
-    // Beside and then over: a program that is running keeps its own file, and cargo's own is linked to others.
+    // Write a new file, then rename it: a running program keeps its own file, and Cargo has hard
+    // links to its own.
     let fresh = beside(to, ".new");
     match TOOLS.iter().find_map(|tool| shell::find(tool)) {
         Some(tool) => {
@@ -42,7 +44,7 @@ pub(crate) fn strip(built: &Path, to: &Path) -> Result<(), Failure> {
     fs::rename(&fresh, to).map_err(failed)
 }
 
-/// Where the debug information of a binary lies.
+/// Returns the path of a binary's debug information.
 pub(crate) fn debug_file(binary: &Path) -> PathBuf {
     beside(binary, ".debug")
 }

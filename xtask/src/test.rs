@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test there is, and at the end one line with how many passed and failed.
+//! `cargo xtask test`: runs every test, and prints how many passed and failed.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,21 +14,22 @@ use crate::{
     faces, place, prometheus, shell, soak, workers,
 };
 
-/// The tests of what a live host does with hostile code.
+/// The tests of a running host with hostile code.
 const LIVE: &str = "hostile::";
 
-/// What tells the worker's tests of which tier theirs are to be.
+/// The variable that selects the tier of the worker's tests.
 const TIER: &str = "TOLLHOUSE_TIER";
 
-/// Test binaries say how they ended in lines that begin so.
+/// Prefix of the line with the result of a test binary.
 const RESULT: &str = "test result: ";
 
-/// Runs all tests: the host's and the pool's with a real worker, then the worker's own for each engine asked for,
-/// on V8 in the tier without a compiler as well, and what a live host does with hostile code on the others as well.
+/// Runs all tests. First the tests of the host and of the pool, with a real worker. Then the
+/// worker's own tests for each selected engine, and for V8 also in the tier without a compiler.
+/// Last, with the other engines, the tests of a running host with hostile code.
 ///
 /// # Errors
 ///
-/// When anything failed to build or did not pass.
+/// Fails if anything did not build or pass.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engines = match args.engine {
         Some(Asked::Both) => {
@@ -63,7 +64,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         tally.add(live(&workers::build(engine)?), &Args { words: vec![LIVE.to_owned()], rest: args.rest.clone(), ..Args::default() })?;
     }
     if args.words.is_empty() {
-        // The host that the tests above were run on.
+        // The host with which the tests above ran.
         let mcp_clients = mcp_clients.join().map_err(|_| "the installation of the MCP clients broke")??;
         let host = place::target().join("debug/tollhouse");
         if let Err(why) = conformance::check(&host, &worker, &mcp_clients) {
@@ -84,7 +85,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if tally.broken == 0 { Ok(()) } else { Err(format!("{} of the runs above did not pass", tally.broken)) }
 }
 
-/// The host's tests, with a worker to start and payers to pay with.
+/// Returns the command for the host's tests, with a worker to start and payers to pay with.
 fn host(worker: &Path, clients: &Path) -> Result<Command, Failure> {
     let others = [
         "tollhouse-protocol",
@@ -103,14 +104,15 @@ fn host(worker: &Path, clients: &Path) -> Result<Command, Failure> {
     Ok(cargo)
 }
 
-/// Those of the host's tests alone that a second engine could answer differently, with its worker.
+/// Returns the command for the host's tests whose result may depend on the engine, with that
+/// engine's worker.
 fn live(worker: &Path) -> Command {
     let mut cargo = shell::cargo(&["test", "--package", "tollhouse", "--test", "it"]);
     cargo.env("TOLLHOUSE_WORKER", worker);
     cargo
 }
 
-/// How many tests passed and failed so far, and how many runs of cargo did not end well.
+/// Number of passed and failed tests, and of failed runs of Cargo.
 #[derive(Debug, Default)]
 struct Tally {
     passed: u64,
@@ -119,7 +121,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Runs one `cargo test` with the filters, repeating what it says.
+    /// Runs one `cargo test` with the filters, and copies its output.
     fn add(&mut self, mut cargo: Command, args: &Args) -> Result<(), Failure> {
         cargo.arg("--").args(&args.words).args(&args.rest);
         let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|why| format!("cannot start cargo: {why}"))?;

@@ -1,10 +1,11 @@
-//! Programs for cargo that are not part of it: built from crates.io into the target folder, once for each version named here.
+//! Extensions of Cargo. Each is built from crates.io into the target folder, once for each version
+//! named here.
 
 use std::{fs, path::PathBuf};
 
 use crate::{Failure, place, shell};
 
-/// A program, and the version of it that is used.
+/// A program and its version.
 pub(crate) struct Tool {
     name: &'static str,
     version: &'static str,
@@ -14,11 +15,11 @@ pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 pub(crate) const MUTANTS: Tool = Tool { name: "cargo-mutants", version: "27.1.0" };
 
 impl Tool {
-    /// Where the program is. Builds it first where it is not there yet, which takes minutes.
+    /// Returns the path of the program. Builds it first if necessary, which takes minutes.
     ///
     /// # Errors
     ///
-    /// Cargo's words.
+    /// Cargo's error.
     pub(crate) fn program(&self) -> Result<PathBuf, Failure> {
         let Self { name, version } = self;
         let home = place::target().join("tools").join(format!("{name}-{version}"));

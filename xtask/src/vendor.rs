@@ -1,23 +1,24 @@
-//! `cargo xtask vendor`: the editor of pages, made of others' packages into one module that is part of the repository.
+//! `cargo xtask vendor`: bundles third-party packages into one module, the editor of the pages,
+//! which is part of the repository.
 
 use std::{fs, path::Path, process::Command};
 
 use crate::{Failure, args::Args, clients, place, shell};
 
-/// What is made, beside its source's licences.
+/// The resulting files: the module and the licenses of its sources.
 const MADE: [&str; 2] = ["codemirror.js", "codemirror.LICENSES"];
 
-/// Where it is kept, from the root.
+/// Their folder in the repository.
 const KEPT: &str = "src/web/assets/vendor";
 
-/// Most bytes of the module: only one page loads it, after its first paint.
+/// Maximum size of the module in bytes. Only one page loads it, after its first paint.
 const MOST_BYTES: usize = 450_000;
 
-/// Makes it anew; with `--check` only holds what is kept against it.
+/// Builds the files. With `--check`, only compares them with the ones in the repository.
 ///
 /// # Errors
 ///
-/// Packages that cannot be had, a module that is too long, and what [`check`] says.
+/// Fails if packages are not available, if the module is too large, or as [`check`] does.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.check {
         return check();
@@ -29,11 +30,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether what is kept is what its sources make, byte for byte.
+/// Compares the files in the repository with a new build, byte for byte.
 ///
 /// # Errors
 ///
-/// Which file differs.
+/// Names the file that differs.
 pub(crate) fn check() -> Result<(), Failure> {
     for (name, text) in made()? {
         if fs::read(place::root().join(KEPT).join(name)).ok() != Some(text) {
@@ -43,7 +44,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The files, by their names.
+/// Builds the files, and returns them by name.
 fn made() -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
     let folder = clients::prepare_vendor().join().map_err(|_| "the installation of the editor broke")??;
     let to = folder.join("made");

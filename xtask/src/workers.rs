@@ -1,4 +1,4 @@
-//! Builds `tollhouse-worker` for an engine and the host that starts it.
+//! Builds `tollhouse-worker` for an engine, and the host that starts it.
 
 use std::{path::PathBuf, process::Command};
 
@@ -8,15 +8,16 @@ use crate::{
     packages, place, shell, strip,
 };
 
-/// Features of the worker package that choose an engine.
+/// Package features that select QuickJS.
 const QUICKJS: &[&str] = &["--no-default-features", "--features", "quickjs"];
 
-/// Builds the worker, always in release: a debug engine is too slow to tell anything. It lies where
-/// [`path`] says, [stripped](strip), so that both engines' workers can be there at once.
+/// Builds the worker, always in release mode: with a debug build of the engine, measurements are
+/// meaningless. The result is at [`path`], [stripped](strip), so that the workers of both engines
+/// can exist at the same time.
 ///
 /// # Errors
 ///
-/// Cargo's words.
+/// Cargo's error.
 pub(crate) fn build(engine: Engine) -> Result<PathBuf, Failure> {
     let mut cargo = cargo(engine, &["build", "--release", "--package", "tollhouse-worker"])?;
     shell::run_behind(&format!("building the worker ({engine})"), &mut cargo)?;
@@ -25,11 +26,12 @@ pub(crate) fn build(engine: Engine) -> Result<PathBuf, Failure> {
     Ok(copy)
 }
 
-/// Builds the host in release, and [strips](strip) it. Cargo puts its own back when it builds again.
+/// Builds the host in release mode, and [strips](strip) it. Cargo puts its own file back at the
+/// next build.
 ///
 /// # Errors
 ///
-/// Cargo's words.
+/// Cargo's error.
 pub(crate) fn build_host() -> Result<PathBuf, Failure> {
     shell::run_behind("building the host", &mut shell::cargo(&["build", "--release", "--package", "tollhouse", "--bin", "tollhouse"]))?;
     let host = place::target().join("release/tollhouse");
@@ -37,11 +39,11 @@ pub(crate) fn build_host() -> Result<PathBuf, Failure> {
     Ok(host)
 }
 
-/// Cargo with what the worker package needs for this engine.
+/// Returns a Cargo command with the settings that the worker package needs for this engine.
 ///
 /// # Errors
 ///
-/// A missing archive or system package.
+/// Fails if an archive or a system package is missing.
 pub(crate) fn cargo(engine: Engine, words: &[&str]) -> Result<Command, Failure> {
     let mut cargo = shell::cargo(words);
     match engine {
@@ -57,7 +59,7 @@ pub(crate) fn cargo(engine: Engine, words: &[&str]) -> Result<Command, Failure> 
     Ok(cargo)
 }
 
-/// Where the worker of an engine lies once it is built.
+/// Returns the path of an engine's worker after the build.
 pub(crate) fn path(engine: Engine) -> PathBuf {
     place::target().join("workers").join(engine.name()).join("tollhouse-worker")
 }

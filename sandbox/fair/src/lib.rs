@@ -1,7 +1,8 @@
-//! So many at once of something that takes long or cannot be asked to let go, for owners who share them.
+//! Fair limit on concurrent work, shared by owners. For work that takes long or cannot be
+//! interrupted.
 //!
-//! One that wants much of it holds up its own, and another's by those that are under way: the next one is of the owner with
-//! fewest of them, and then of the one that had none for longest. How many one owner may have is the [`Share`].
+//! The next permit goes to the owner with the fewest, and among those to the one that has waited
+//! longest since its last. The [`Share`] says how many one owner can have.
 
 #![warn(missing_docs)]
 
@@ -18,26 +19,28 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// In whose name the host does what it does for itself.
+/// The owner name for the host's own work.
 pub const HOST: &str = "";
 
-/// How many times as many one owner may have as it leaves free, where it has what is free.
+/// An owner may have at most this many times as many as it leaves free.
 const TIMES_FREE: usize = 7;
 
-/// How many one owner may have under way.
+/// Maximum permits of one owner.
 #[derive(Debug, Clone, Copy)]
 pub enum Share {
-    /// As many as there are: for what is soon over.
+    /// All of them. For short work.
     All,
-    /// All but so many, even alone, and one at least: for what takes so long that nobody should wait for it.
+    /// All except this many, even if nobody else wants one, and at least one. For work so long that
+    /// nobody should wait for it.
     AllBut(usize),
-    /// Seven times as many as it leaves free. Alone it has all but an eighth, two that want all of them have 7/15 each, and whoever
-    /// has none yet finds one. That eighth is the price of it: nobody has to be interrupted.
+    /// Seven times as many as it leaves free. A single owner gets all except 1/8, two owners get
+    /// 7/15 each, and a newcomer always finds one free. The unused eighth is the price for never
+    /// interrupting work.
     OfFree,
 }
 
 impl Share {
-    /// Whether an owner that has so many of `most` may have one more of those that are `free`.
+    /// Returns whether an owner that has `has` of `most` permits may have one of the `free` ones.
     #[must_use]
     pub fn allows(self, most: usize, has: usize, free: usize) -> bool {
         free > 0
@@ -49,59 +52,60 @@ impl Share {
     }
 }
 
-/// So many of one kind.
+/// A limit on the concurrent work of one kind.
 pub struct Fair<K: Owner> {
     share: Share,
-    /// How many are under way at once, at least 1.
+    /// Maximum number of permits, at least 1.
     most: usize,
     state: Mutex<State<K>>,
 }
 
-/// By what owners are told apart.
+/// The key that identifies an owner.
 pub trait Owner: Clone + Eq + Hash {}
 
 impl<K: Clone + Eq + Hash> Owner for K {}
 
 struct State<K: Owner> {
     under_way: usize,
-    /// How often an owner came, or one of its ended.
+    /// Counts arrivals of owners and ends of permits.
     turns: u64,
-    /// Of those alone that have some under way, or wait for one.
+    /// Only owners that have a permit or wait for one.
     owners: HashMap<K, Line<K>>,
 }
 
-/// What an owner has, and those that wait in its name.
+/// The permits and waiters of an owner.
 struct Line<K: Owner> {
     under_way: usize,
-    /// When it came, or its last one ended.
+    /// The turn in which it arrived, or its last permit ended.
     turn: u64,
     waiting: VecDeque<oneshot::Sender<Leave<K>>>,
 }
 
-/// Leave to do one. Dropping it gives the leave to the next.
+/// A permit for one piece of work. Dropping it passes the permit on.
 pub struct Leave<K: Owner> {
     fair: Arc<Fair<K>>,
     owner: K,
 }
 
 impl<K: Owner> Fair<K> {
-    /// `most` at once, of all owners.
+    /// Creates a limit of `most` permits for all owners together.
     #[must_use]
     pub fn new(most: usize, share: Share) -> Arc<Self> {
         Arc::new(Self { share, most: most.max(1), state: Mutex::new(State { under_way: 0, turns: 0, owners: HashMap::new() }) })
     }
 
-    /// Leave, if the owner may have one now.
+    /// Takes a permit if the owner may have one now.
     #[must_use]
     pub fn take(self: &Arc<Self>, owner: K) -> Option<Leave<K>> {
         self.state().take(self, &owner).then(|| self.leave(owner))
     }
 
-    /// Waits for the turn of `owner`. One that is dropped meanwhile gives its turn to the next.
+    /// Waits for a permit for `owner`. If the future is dropped, its permit passes to the next
+    /// waiter.
     ///
     /// # Panics
     ///
-    /// Never: whoever waits is told of its turn, because each leave ends.
+    /// Never: every waiter gets its turn, because each permit ends.
     pub async fn turn(self: &Arc<Self>, owner: K) -> Leave<K> {
         let coming = {
             let mut state = self.state();
@@ -117,7 +121,8 @@ impl<K: Owner> Fair<K> {
         Leave { fair: Arc::clone(self), owner }
     }
 
-    /// Whether an owner that has so many may have one more, where so many are under way.
+    /// Returns whether an owner that has `has` permits may have one more while `under_way` are in
+    /// use.
     fn allows(&self, has: usize, under_way: usize) -> bool {
         self.share.allows(self.most, has, self.most - under_way)
     }
@@ -130,14 +135,15 @@ impl<K: Owner> Fair<K> {
 impl<K: Owner> State<K> {
     fn line(&mut self, owner: &K) -> &mut Line<K> {
         if !self.owners.contains_key(owner) {
-            // Behind those who wait already.
+            // A new owner goes behind those that already wait.
             self.turns += 1;
             self.owners.insert(owner.clone(), Line { under_way: 0, turn: self.turns, waiting: VecDeque::new() });
         }
         self.owners.get_mut(owner).expect("it was put in, if it was not there")
     }
 
-    /// Counts one as an owner's, if it may have one. Nobody who waits may: they were told of what they may have.
+    /// Takes a permit for an owner, if it may have one. No waiter is overtaken: waiters have
+    /// already received what they may have.
     fn take(&mut self, fair: &Fair<K>, owner: &K) -> bool {
         let has = self.owners.get(owner).map_or(0, |line| line.under_way);
         let may = fair.allows(has, self.under_way);
@@ -148,14 +154,14 @@ impl<K: Owner> State<K> {
         may
     }
 
-    /// Takes one back from an owner.
+    /// Returns a permit of an owner.
     fn end(&mut self, owner: &K) {
         self.turns += 1;
         self.under_way -= 1;
         let turn = self.turns;
         let line = self.line(owner);
         (line.under_way, line.turn) = (line.under_way - 1, turn);
-        // Who went away holds up nobody, and an owner that has none and wants none is forgotten.
+        // Abandoned waiters are removed, and so is an owner without permits and waiters.
         for line in self.owners.values_mut() {
             while line.waiting.front().is_some_and(oneshot::Sender::is_closed) {
                 line.waiting.pop_front();
@@ -164,7 +170,7 @@ impl<K: Owner> State<K> {
         self.owners.retain(|_, line| line.under_way > 0 || !line.waiting.is_empty());
     }
 
-    /// Who is next, of those that wait.
+    /// Returns the next waiter that may have a permit.
     fn next(&mut self, fair: &Fair<K>) -> Option<(oneshot::Sender<Leave<K>>, K)> {
         let may = self.owners.iter().filter(|(_, line)| !line.waiting.is_empty() && fair.allows(line.under_way, self.under_way));
         let owner = may.min_by_key(|(_, line)| (line.under_way, line.turn))?.0.clone();
@@ -177,7 +183,7 @@ impl<K: Owner> State<K> {
 impl<K: Owner> Line<K> {
     fn wait(&mut self) -> oneshot::Receiver<Leave<K>> {
         if self.waiting.len() == self.waiting.capacity() {
-            // Those who went away go before the room for them grows, at most each time that as many came as are here.
+            // Removes abandoned waiters before the queue grows, so at most once for each doubling.
             self.waiting.retain(|turn| !turn.is_closed());
             self.waiting.reserve(self.waiting.len().max(4));
         }
@@ -195,7 +201,8 @@ impl<K: Owner> Drop for Leave<K> {
             iter::from_fn(|| state.next(&self.fair)).collect()
         };
         for (turn, owner) in next {
-            // The lock is free again: where nobody waits for it any more, leave comes back and is dropped, which takes the lock.
+            // The lock is free again here: if the waiter is gone, the permit comes back and is
+            // dropped, which takes the lock.
             drop(turn.send(self.fair.leave(owner)));
         }
     }

@@ -5,7 +5,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::*;
 
-/// Of every kind.
+/// One share of each kind.
 const SHARES: [Share; 3] = [Share::All, Share::AllBut(2), Share::OfFree];
 
 fn take_all(fair: &Arc<Fair<&'static str>>, owner: &'static str) -> Vec<Leave<&'static str>> {
@@ -157,7 +157,7 @@ async fn turn_that_nobody_takes_is_the_next_ones() {
     assert!(told.as_mut().now_or_never().is_none());
     drop(gone);
     drop(held);
-    // It is on its way to one that goes away before it looks.
+    // The permit goes to a waiter that is dropped before it looks.
     let mut last = Box::pin(fair.turn("four"));
     assert!(last.as_mut().now_or_never().is_none());
     drop(told);
@@ -178,7 +178,7 @@ async fn those_that_went_away_take_no_room_in_a_line_that_does_not_move() {
     assert!(fair.state().owners["a"].waiting.capacity() < 20);
 }
 
-/// Owners come, wait, go away in the middle and give back, in any order.
+/// Owners arrive, wait, abandon their wait and return permits in any order.
 #[test]
 fn none_is_lost_or_given_twice_and_nobody_waits_who_may_have_one() {
     for seed in 0..120 {

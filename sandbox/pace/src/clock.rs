@@ -1,32 +1,33 @@
-//! What the kernel says of its clock.
+//! The kernel's synchronization state of the system clock.
 
 use std::{io, time::Duration};
 
-/// Whether a clock follows others, and how well.
+/// Whether the clock is synchronized, and how well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockState {
-    /// Whether something steers it by a time server.
+    /// Whether a time service steers the clock.
     pub follows: bool,
-    /// How far off it is at most, by whoever steers it.
+    /// The maximum error, as estimated by that service.
     pub off_by: Duration,
 }
 
-/// Asks the kernel (adjtimex(2)), and changes nothing.
+/// Reads the state of the clock (adjtimex(2)), without changing it.
 ///
 /// # Errors
 ///
-/// The system's, where a filter around this process refuses the question.
+/// The error of the system, for example if a seccomp filter forbids the call.
 #[expect(unsafe_code, reason = "no safe binding reads the state of the clock")]
 pub fn clock() -> io::Result<ClockState> {
-    // SAFETY: the structure is numbers alone, for which zeros are values; with `modes` 0 the call asks.
+    // SAFETY: the structure contains only numbers, for which zero is valid. With `modes` 0 the call
+    // only reads.
     let mut asked: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure lives as long as the call, which writes to nothing else.
+    // SAFETY: the structure outlives the call, which writes nothing else.
     let state = unsafe { libc::adjtimex(&raw mut asked) };
     if state < 0 {
         return Err(io::Error::last_os_error());
     }
     let follows = state != libc::TIME_ERROR && asked.status & libc::STA_UNSYNC == 0;
-    // In microseconds.
+    // `maxerror` is in microseconds.
     Ok(ClockState { follows, off_by: Duration::from_micros(u64::try_from(asked.maxerror).unwrap_or(u64::MAX)) })
 }
 

@@ -1,6 +1,7 @@
-//! How much of the processor a worker gets beside others, and what the kernel says of its clock.
+//! Scheduling priority of workers, and the state of the system clock.
 //!
-//! A package of its own for its system calls: the pool, which reads what hostile processes say, and the host have no unsafe code.
+//! This is a separate crate because of its system calls: the pool, which parses data from hostile
+//! processes, and the host contain no unsafe code.
 
 mod clock;
 
@@ -10,35 +11,37 @@ use rustix::process::{Pid, setpriority_process};
 
 pub use self::clock::{ClockState, clock};
 
-/// Nicenesses: what a slowed process takes is told apart by it in proc_stat(5), and has no other effect beside its policy.
+/// Nice values. They have no effect besides the policy, but let proc_stat(5) account for slowed
+/// processes separately.
 const SLOWED: i32 = 19;
 const USUAL: i32 = 0;
 
-/// Lets a process have what others leave of the processor, and nothing of what they want (sched(7), `SCHED_IDLE`). Measured
-/// with six that compute beside a host on four cores: its calls/s stay at .94, where a niceness of 19 leaves .56.
+/// Gives a process only the processor time that others leave (sched(7), `SCHED_IDLE`). Measured
+/// with six computing processes next to a host on four cores: the host keeps 0.94 of its calls/s,
+/// against 0.56 with a nice value of 19.
 ///
 /// # Errors
 ///
-/// The system's, for a process that is gone or another user's.
+/// The error of the system, for example for a process that is gone or belongs to another user.
 pub fn lower(pid: u32) -> io::Result<()> {
     set(pid, libc::SCHED_IDLE, SLOWED)
 }
 
-/// Lets a process have as much as others again, as workers have it from their start (sched(7), `SCHED_BATCH`).
+/// Restores the normal priority that workers start with (sched(7), `SCHED_BATCH`).
 ///
 /// # Errors
 ///
-/// The system's. It refuses this to a host without `CAP_SYS_NICE`.
+/// The error of the system. A host without `CAP_SYS_NICE` may not do this.
 pub fn raise(pid: u32) -> io::Result<()> {
     set(pid, libc::SCHED_BATCH, USUAL)
 }
 
-/// Of all threads: Linux keeps a policy for each.
+/// Sets the policy of all threads, because Linux keeps one for each thread.
 fn set(pid: u32, policy: libc::c_int, niceness: i32) -> io::Result<()> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?.file_name().to_str().and_then(|name| name.parse().ok());
         match thread.map_or(Ok(()), |thread| set_one(thread, policy, niceness)) {
-            // It has ended meanwhile, and needs no processor.
+            // The thread has ended meanwhile.
             Err(gone) if gone.raw_os_error() == Some(libc::ESRCH) => {}
             ended => ended?,
         }
@@ -54,7 +57,7 @@ fn set_one(thread: libc::pid_t, policy: libc::c_int, niceness: i32) -> io::Resul
 #[expect(unsafe_code, reason = "no safe binding sets a scheduling policy")]
 fn set_policy(thread: libc::pid_t, policy: libc::c_int) -> io::Result<()> {
     let unused = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameter lives as long as the call, which takes nothing else by its address.
+    // SAFETY: the parameter outlives the call, which uses no other address.
     let failed = unsafe { libc::sched_setscheduler(thread, policy, &raw const unused) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -65,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// Fields 41 and 19 of proc_pid_stat(5).
+    /// Returns fields 41 and 19 of proc_pid_stat(5).
     fn policy(pid: u32) -> (i32, i32) {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();

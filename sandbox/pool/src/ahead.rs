@@ -1,5 +1,5 @@
-//! How a call gets its turn: with a permit of its own, or by going ahead to a worker that is at another one, see
-//! [`pipeline`](crate::pipeline).
+//! Admission of a call: it gets a permit of its own, or is sent ahead to a worker that is still
+//! busy (see [`pipeline`](crate::pipeline)).
 
 use std::sync::Arc;
 
@@ -24,24 +24,25 @@ use crate::{
 /// First size of a frame that is sent ahead, in bytes.
 const FRAME_BYTES: usize = 1_024;
 
-/// Largest frame that is sent ahead, in bytes. Sixteen of them about fill a socket's buffer.
+/// Largest frame that is sent ahead, in bytes. Sixteen of them nearly fill a socket buffer.
 const MAX_AHEAD_BYTES: usize = 16 << 10;
 
-/// A call whose turn has come.
+/// A call that may run now.
 #[derive(Debug)]
 pub(crate) struct Ready<'a> {
-    /// The worker, where another call handed it over.
+    /// The worker, if another call handed it over.
     pub(crate) lease: Option<Lease<'a>>,
     pub(crate) permit: Permit<'a>,
     pub(crate) begin: Begin,
 }
 
 impl Core {
-    /// Waits until a call may run: it has a running slot of its own, or was sent ahead and the worker is handed over to it.
+    /// Waits until a call may run: it has a running slot, or it was sent ahead and the worker has
+    /// been handed over to it.
     ///
     /// # Errors
     ///
-    /// As [`Scheduler::acquire`](crate::scheduler::Scheduler::acquire).
+    /// The same as [`Scheduler::acquire`](crate::scheduler::Scheduler::acquire).
     pub(crate) async fn ready<'a>(self: &'a Arc<Self>, wanted: Wanted<'_>, ask: Ask<'a>, start: Start) -> Result<Ready<'a>, PoolError> {
         let deadline = self.scheduler.deadline();
         let mut ahead = if wanted.isolation == Isolation::Warm { Ahead::Now } else { Ahead::Never };
@@ -62,7 +63,7 @@ impl Core {
         }
     }
 
-    /// Sends a call ahead to a worker that holds `wanted` and is still at another call.
+    /// Sends a call ahead to a worker that holds `wanted` and is still busy with another call.
     fn send_ahead<'a>(self: &'a Arc<Self>, wanted: Wanted<'_>, ask: Ask<'a>, call: &ToWorker) -> Option<SentAhead<'a>> {
         let process = self.pipelined(wanted)?;
         let ahead = SentAhead::send(self, ask, &process, call, Budget::of_call(wanted.limits))?;
@@ -79,7 +80,7 @@ impl Core {
     }
 }
 
-/// A call that was sent ahead and waits for its turn. Dropping it gives the call up.
+/// A call that was sent ahead and waits for its turn. Dropping it abandons the call.
 #[derive(Debug)]
 struct SentAhead<'a> {
     core: &'a Arc<Core>,
@@ -89,7 +90,7 @@ struct SentAhead<'a> {
 }
 
 impl<'a> SentAhead<'a> {
-    /// Sends a call ahead to `process`, if that takes one now.
+    /// Sends a call ahead to `process`. Returns `None` if the process takes no calls ahead now.
     fn send(core: &'a Arc<Core>, ask: Ask<'a>, process: &Process, call: &ToWorker, budget: Budget) -> Option<Self> {
         let mut encoded = Vec::with_capacity(FRAME_BYTES);
         frame::encode(call, &mut encoded).ok().filter(|()| encoded.len() <= MAX_AHEAD_BYTES)?;
@@ -97,8 +98,8 @@ impl<'a> SentAhead<'a> {
         Some(Self { core, ask, turn, since: Instant::now() })
     }
 
-    /// Waits for the turn of this call; `None` when it does not come until `deadline`, or will not come: the worker
-    /// has declined or ended.
+    /// Waits for the turn of this call. Returns `None` at `deadline`, or as soon as the worker has
+    /// declined the call or ended.
     async fn turn(mut self, deadline: Instant) -> Option<(Lease<'a>, Permit<'a>)> {
         let handover = timeout_at(deadline, &mut self.turn).await.ok()?.ok()?;
         Some(self.take(handover))
@@ -112,7 +113,8 @@ impl<'a> SentAhead<'a> {
 impl Drop for SentAhead<'_> {
     fn drop(&mut self) {
         self.turn.close();
-        // Its turn came while it was given up: ends the worker, which may have begun.
+        // The turn came while the call was being abandoned. Ends the worker, because it may have
+        // begun the call.
         if let Ok(turn) = self.turn.try_recv() {
             drop(self.take(turn));
         }
@@ -130,7 +132,7 @@ mod tests {
         Core::new(PoolConfig::new("/bin/false")).unwrap()
     }
 
-    /// A worker at a call of `endpoint` that takes others ahead.
+    /// A worker that is busy with a call of `endpoint` and takes calls ahead.
     fn busy(core: &Core, endpoint: &str) -> Arc<Process> {
         let (process, _) = Process::stand_in();
         process.loaded.set(Holding::stand_in(endpoint)).unwrap();

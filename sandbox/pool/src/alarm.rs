@@ -1,4 +1,4 @@
-//! When the watchdog looks: on a thread of its own, while any budget is in force.
+//! Timing of the watchdog thread, which looks at workers only while a budget is in force.
 
 use std::{
     sync::{
@@ -12,16 +12,17 @@ use tokio::time::Instant;
 
 use crate::budget::TICK;
 
-/// What a round of the watchdog is for.
+/// The scope of a watchdog round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// All that there is to be seen.
+    /// Everything that is measured.
     Tick,
-    /// The memory of those who are near their limit.
+    /// The memory of processes that are near their limit.
     Between,
 }
 
-/// How many budgets are in force; wakes the watchdog when there is a first, and when one is to be looked at soon.
+/// Counts the budgets in force. Wakes the watchdog for the first budget, and when one needs a look
+/// soon.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
     armed: AtomicUsize,
@@ -38,8 +39,8 @@ struct Bell {
 }
 
 impl Alarm {
-    /// Calls `look` each [`TICK`] while any budget is in force, and in between when it says that it is to be soon, until it says
-    /// that it is over, or the alarm is [silenced](Self::silence).
+    /// Calls `look` every [`TICK`] while any budget is in force. `look` returns the time until an
+    /// earlier round, if it needs one. Returns when the alarm is [silenced](Self::silence).
     pub(crate) fn ring(&self, mut look: impl FnMut(Round) -> Option<Duration>) {
         let mut rounds = Rounds::from(Instant::now());
         loop {
@@ -54,13 +55,13 @@ impl Alarm {
         }
     }
 
-    /// Ends who [rings](Self::ring).
+    /// Stops the thread in [`ring`](Self::ring).
     pub(crate) fn silence(&self) {
         self.bell().is_silenced = true;
         self.rings.notify_all();
     }
 
-    /// Waits until a budget is in force; false where one is.
+    /// Waits until a budget is in force. Returns false if one already is.
     fn wait_for_first(&self) -> bool {
         let mut bell = self.bell();
         bell.awaits_first = true;
@@ -71,7 +72,7 @@ impl Alarm {
         waited
     }
 
-    /// Waits for so long, or until there is haste; false when it is silenced.
+    /// Waits for `patience`, or until a look is urgent. Returns false when the alarm is silenced.
     fn wait(&self, patience: Duration) -> bool {
         let quiet = |bell: &mut Bell| bell.is_quiet();
         let (mut bell, _) = self.rings.wait_timeout_while(self.bell(), patience, quiet).unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +80,7 @@ impl Alarm {
         !bell.is_silenced
     }
 
-    /// Notes that a budget is in force.
+    /// Records that a budget came into force.
     pub(crate) fn arm(&self) {
         if self.armed.fetch_add(1, Ordering::AcqRel) == 0 {
             self.tell_of_first();
@@ -92,18 +93,18 @@ impl Alarm {
         }
     }
 
-    /// Notes that one is over.
+    /// Records that a budget ended.
     pub(crate) fn disarm(&self) {
         self.armed.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Has a look follow now, which says when the next one is to be.
+    /// Requests a look now, which decides when the next one is due.
     pub(crate) fn hurry(&self) {
         self.bell().is_hurried = true;
         self.rings.notify_one();
     }
 
-    /// Whether any budget is in force.
+    /// Returns whether any budget is in force.
     pub(crate) fn is_armed(&self) -> bool {
         self.armed.load(Ordering::Acquire) > 0
     }
@@ -119,11 +120,11 @@ impl Bell {
     }
 }
 
-/// When the watchdog looks next.
+/// The schedule of the watchdog's rounds.
 #[derive(Debug)]
 struct Rounds {
     tick: Instant,
-    /// How soon the last look wants the next one.
+    /// The interval that the last look requested.
     soonest: Duration,
 }
 
@@ -158,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// Silences an alarm, also where a test fails.
+    /// Silences an alarm when dropped, also if the test fails.
     struct Silenced<'a>(&'a Alarm);
 
     impl Drop for Silenced<'_> {
@@ -182,7 +183,7 @@ mod tests {
                 park_timeout(4 * TICK);
                 looks.load(Ordering::Relaxed) - before
             };
-            // A last one may be late.
+            // The last look may come late.
             let none = || (0..100).any(|_| in_a_while() == 0);
             let some = || (0..100).any(|_| in_a_while() > 1);
             assert_eq!(in_a_while(), 0);

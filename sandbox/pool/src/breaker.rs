@@ -1,9 +1,12 @@
-//! The breaker: who has worker after worker stopped is slowed, and an endpoint whose own code does that is held for a while.
+//! Circuit breaker: slows a caller whose runs keep being stopped, and holds an endpoint whose own
+//! code keeps being stopped.
 //!
-//! A stop costs the host a process, and nobody pays for it. What a caller's input brought about is held against that caller,
-//! at this endpoint and nowhere else: no caller closes a tool for others. It is the code's own doing where nothing but code
-//! ran. Where several callers saw it, and none had an answer meanwhile, it may be: then the endpoint is held for each caller
-//! that saw it, until somebody has an answer. Callers cost nothing, so that however many agree they prove nothing to others.
+//! Each stop costs the host a process that nobody pays for. A stop that a caller's input caused
+//! counts against that caller at this endpoint only, so no caller can close a tool for others. If
+//! no input was involved, the code is at fault. If several callers saw stops and none got an answer
+//! meanwhile, the code may be at fault: the endpoint is then held for each of these callers until
+//! anybody gets an answer. Callers cost nothing to create, so stops of many callers are no reason
+//! to hold the endpoint for others.
 
 #[cfg(test)]
 mod tests;
@@ -16,44 +19,44 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Callers that have to see an endpoint's runs stopped before it is taken for the code's own doing.
+/// Number of callers whose runs must be stopped before the code is suspected.
 const CALLERS: usize = 3;
 
 /// When a breaker opens, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BreakerRules {
-    /// Stops that open it, at least 1.
+    /// Stops that open the breaker, at least 1.
     pub(crate) kills: usize,
-    /// The time they have to fall into.
+    /// The time window for these stops.
     pub(crate) window: Duration,
-    /// How long it stays open.
+    /// Time for which the breaker stays open.
     pub(crate) hold: Duration,
 }
 
-/// What brought a stop about.
+/// The cause of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Nothing but what the endpoint's owner wrote.
+    /// The owner's code alone.
     Code,
-    /// That, and what the caller sent.
+    /// The owner's code with a caller's input.
     Run,
 }
 
-/// Why an endpoint is closed to a caller, and for how long yet.
+/// Why an endpoint is closed to a caller, with the time that is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// The endpoint is held: for all, or for those who saw its runs stopped.
+    /// The endpoint is held, either for everybody or for the callers whose runs were stopped.
     Held(Duration),
-    /// The caller is slowed, for its own runs.
+    /// The caller is slowed because of its own runs.
     Slowed(Duration),
 }
 
-/// Until when an endpoint is held.
+/// A hold on an endpoint, with its end.
 #[derive(Debug, Clone, Copy)]
 enum Hold {
-    /// For whoever asks.
+    /// For everybody.
     OfCode(Instant),
-    /// For those whose runs were stopped.
+    /// For the callers whose runs were stopped.
     OfRuns(Instant),
 }
 
@@ -62,19 +65,20 @@ enum Hold {
 pub(crate) struct Breaker {
     code: Recent,
     runs: Recent,
-    /// Runs by who had asked for them.
+    /// Stopped runs by caller.
     callers: HashMap<IpAddr, Recent>,
-    /// When a call last came to an end of its own. Not kept where no call was stopped.
+    /// When a call last ended normally. Not recorded unless a call was stopped before.
     answered: Option<Instant>,
     held: Option<Hold>,
 }
 
-/// The latest stops of one kind, oldest first, and no more of them than open a breaker.
+/// The latest stops of one kind, oldest first. Holds at most as many as open a breaker.
 #[derive(Debug, Default)]
 struct Recent(VecDeque<Instant>);
 
 impl Breaker {
-    /// Notes a stop; true when this one holds the endpoint. A run without a caller is the host's own, and shows what the code does.
+    /// Records a stop. Returns true if this stop makes the endpoint held. A run without a caller is
+    /// the host's own and counts against the code.
     pub(crate) fn note_stop(&mut self, cause: Cause, caller: Option<IpAddr>, rules: &BreakerRules, now: Instant) -> bool {
         match (cause, caller) {
             (Cause::Code, _) | (Cause::Run, None) => self.code.note(rules, now),
@@ -92,7 +96,7 @@ impl Breaker {
         };
         self.code.0.clear();
         self.runs.0.clear();
-        // What only runs show shortens no hold for all.
+        // A hold for some callers does not shorten a hold for everybody.
         self.held = match self.held {
             Some(of_code @ Hold::OfCode(until)) if matches!(hold, Hold::OfRuns(_)) && left(until, now).is_some() => Some(of_code),
             _ => Some(hold),
@@ -100,13 +104,13 @@ impl Breaker {
         true
     }
 
-    /// Notes that a call came to an end of its own.
+    /// Records that a call ended normally.
     pub(crate) fn note_answer(&mut self, now: Instant) {
         self.answered = Some(now);
         self.held = self.held.filter(|hold| matches!(hold, Hold::OfCode(_)));
     }
 
-    /// Whether the endpoint is closed to `caller`, and why.
+    /// Returns whether the endpoint is closed to `caller`, and why.
     pub(crate) fn closed_to(&self, caller: Option<IpAddr>, rules: &BreakerRules, now: Instant) -> Option<Closed> {
         let stops = caller.and_then(|caller| self.callers.get(&caller));
         let held = self.held.filter(|hold| match hold {
@@ -116,12 +120,13 @@ impl Breaker {
         held.and_then(|hold| hold.left(now)).map(Closed::Held).or_else(|| stops?.too_many_for(rules, now).map(Closed::Slowed))
     }
 
-    /// How long the endpoint is held yet, if it is: for all, or for those who saw its runs stopped.
+    /// Returns how much longer the endpoint is held, for everybody or for the callers whose runs
+    /// were stopped.
     pub(crate) fn held(&self, now: Instant) -> Option<Duration> {
         self.held?.left(now)
     }
 
-    /// Whether there is nothing left to remember.
+    /// Returns whether there is nothing left to remember.
     pub(crate) fn is_forgotten(&mut self, rules: &BreakerRules, now: Instant) -> bool {
         self.callers.retain(|_, stops| !stops.is_forgotten(rules, now));
         self.callers.is_empty()
@@ -135,7 +140,8 @@ impl Breaker {
         self.callers.len()
     }
 
-    /// Whether the runs of several callers are stopped, and none comes to another end.
+    /// Returns whether runs of several callers were stopped and no call ended normally in the
+    /// window.
     fn runs_show_the_code(&self, rules: &BreakerRules, now: Instant) -> bool {
         let is_recent = |at: &Instant| left(*at + rules.window, now).is_some();
         self.runs.too_many_for(rules, now).is_some()
@@ -145,7 +151,7 @@ impl Breaker {
 }
 
 impl Hold {
-    /// How long it lasts yet, if it does.
+    /// Returns the time left of this hold, or `None` if it is over.
     fn left(self, now: Instant) -> Option<Duration> {
         let (Self::OfCode(until) | Self::OfRuns(until)) = self;
         left(until, now)
@@ -164,7 +170,7 @@ impl Recent {
         self.0.back().is_some_and(|at| left(*at + rules.window, now).is_some())
     }
 
-    /// How long there are too many yet, if there are.
+    /// Returns how much longer there are too many stops, or `None` if there are not.
     fn too_many_for(&self, rules: &BreakerRules, now: Instant) -> Option<Duration> {
         let oldest = self.0.front().filter(|_| self.0.len() >= rules.kills)?;
         left(*oldest + rules.window, now)
@@ -178,7 +184,7 @@ impl Recent {
     }
 }
 
-/// How long it is `until` then, if it is not past.
+/// Returns the time left until `until`, or `None` if it has passed.
 fn left(until: Instant, now: Instant) -> Option<Duration> {
     Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
 }

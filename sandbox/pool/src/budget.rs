@@ -1,18 +1,19 @@
-//! What a process may use while it is at one thing: a call, or loading a bundle.
+//! The budget of a process for one task: a call, or the load of a bundle.
 
 use std::time::Duration;
 
 use tollhouse_protocol::{Limits, StopReason};
 
-/// How often the watchdog looks.
+/// Interval between two looks of the watchdog.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
-/// And how often at the memory of who holds little of what it may, at least.
+/// Longest interval between two looks at the memory of a process that is far from its limit.
 const RARELY: Duration = Duration::from_millis(250);
 
-/// How fast a process is taken to grow at most, in bytes per microsecond: 2 GiB/s, filling pages that the system has just given.
+/// Assumed maximum growth of a process, in bytes per microsecond: 2 GiB/s, the speed of filling
+/// fresh pages.
 const GROWTH: u64 = 2_148;
-/// How far beyond its limit it may be when it is seen, in bytes, if the watchdog comes in time: as much again is for when it
-/// comes late.
+/// How far a process may exceed its limit before a look in time sees it, in bytes. The same amount
+/// again is reserved for a late look.
 const BEYOND_BYTES: u64 = 8 << 20;
 
 /// A budget that is in force.
@@ -24,23 +25,23 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Of one call.
+    /// Returns the budget of one call.
     pub(crate) fn of_call(limits: &Limits) -> Self {
         Self { wall_ms: limits.wall_ms, cpu_ms: limits.cpu_ms, rss_bytes: limits.rss_bytes }
     }
 
-    /// Of loading a bundle.
+    /// Returns the budget for loading a bundle.
     pub(crate) fn of_load(limits: &Limits) -> Self {
         Self { wall_ms: limits.load_wall_ms, cpu_ms: limits.load_cpu_ms, rss_bytes: limits.rss_bytes }
     }
 
-    /// How long a process that holds `rss_bytes` need not be looked at again for its memory.
+    /// Returns how long the memory of a process that holds `rss_bytes` can go unchecked.
     pub(crate) fn until_full(&self, rss_bytes: u64) -> Duration {
         let left = self.rss_bytes.saturating_sub(rss_bytes).saturating_add(BEYOND_BYTES);
         Duration::from_micros(left / GROWTH).min(RARELY)
     }
 
-    /// Which part of it is overrun, by more than `grace` where it is time.
+    /// Returns which part of the budget is exceeded. `grace` is added to the limits on time.
     pub(crate) fn overrun(&self, wall: Duration, cpu: Duration, rss_bytes: u64, grace: Duration) -> Option<StopReason> {
         if rss_bytes > self.rss_bytes {
             return Some(StopReason::Memory { limit_bytes: self.rss_bytes });
@@ -52,11 +53,11 @@ impl Budget {
     }
 }
 
-/// What a budget saw when it ended.
+/// Measurements of a task, taken when its budget ended.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) wall: Duration,
-    /// Absent when the call ended before the watchdog had looked twice.
+    /// Processor time. `None` if the call ended before the watchdog had looked twice.
     pub(crate) cpu: Option<Duration>,
     /// Why the watchdog ended the process, if it did.
     pub(crate) verdict: Option<StopReason>,
@@ -65,7 +66,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// No less than what was used of the processor: there is a tick before the watchdog's first look, and one after its last.
+    /// Returns an upper bound of the processor time used. It adds one tick before the watchdog's
+    /// first look and one after its last.
     pub(crate) fn cpu_at_most(&self) -> Duration {
         self.cpu.map_or(self.wall, |cpu| self.wall.min(cpu + 2 * TICK))
     }

@@ -1,4 +1,5 @@
-//! A worker for a handler: a warm one if there is one, else a blank one that loads it.
+//! Provides a worker for a handler: a warm one if there is one, else a blank one that loads the
+//! handler.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use crate::{
     usage::Usage,
 };
 
-/// A handler that wants a worker.
+/// A handler that needs a worker, with the worker's requirements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) bundle: &'a Arc<Bundle>,
@@ -27,7 +28,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// A handler that a worker of this tier holds already.
+    /// Returns the requirements that a worker of this tier with `holding` meets.
     pub(crate) fn of(holding: &'a Holding, tier: Tier) -> Self {
         let Holding { bundle, owner, endpoint, limits, isolation } = holding;
         Self { bundle, owner, endpoint, limits, isolation: *isolation, tier }
@@ -38,17 +39,18 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Takes what a worker used of the processor.
+/// Receives the processor time that a worker used.
 pub(crate) type Used<'a> = dyn Fn(Duration) + Sync + 'a;
 
 impl Core {
-    /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now; and whether it is such a cold
-    /// one. What its start and the load took of the processor is said to `used`, also where it does not load.
+    /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now.
+    /// Also returns whether the worker is a cold one. `used` gets the processor time of a cold
+    /// worker's start and load, even if the load fails.
     ///
     /// # Errors
     ///
-    /// [`PoolError::Load`] when the handler does not load, [`PoolError::Spawn`] when there is no
-    /// process to load it.
+    /// [`PoolError::Load`] if the handler does not load, [`PoolError::Spawn`] if no process can be
+    /// started to load it.
     pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Lease<'_>, bool), PoolError> {
         if wanted.isolation == Isolation::Warm
             && let Some(lease) = self.lease_idle(wanted)
@@ -57,18 +59,19 @@ impl Core {
         }
         count(&self.counters.cold_calls);
         let loaded = self.lease_loaded(wanted, used).await;
-        // Only now, so that the replacement does not compete with the load.
+        // After the load, so that the replacement does not compete with it.
         self.refill();
         loaded.map(|(lease, _)| (lease, true))
     }
 
-    /// Leases a worker that has loaded `wanted` and served nobody, and the proof that loading it
-    /// ended as it should. `used` as of [`lease`](Self::lease).
+    /// Leases a worker that has loaded `wanted` and served no call, with the proof that the load
+    /// ended normally. For `used` see [`lease`](Self::lease).
     pub(crate) async fn lease_loaded(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Lease<'_>, Clean), PoolError> {
         let mut lease = self.lease_blank(wanted.owner, wanted.tier).await?;
         let mut loaded = load(&mut lease, wanted, used).await;
         if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
-            // It may have been dying when it was leased. What has not run may be tried again.
+            // The worker may have been dying when it was leased. Nothing has run, so a retry is
+            // safe.
             drop(lease);
             lease = self.start_blank(wanted.owner, wanted.tier).await?;
             loaded = load(&mut lease, wanted, used).await;
@@ -109,13 +112,14 @@ impl Core {
     }
 }
 
-/// Loads `wanted` into a blank worker. `used` takes what that worker used since it began, also where nobody waits for the end.
+/// Loads `wanted` into a blank worker. `used` gets the processor time of that worker since its
+/// start, even if the future is dropped.
 async fn load(lease: &mut Lease<'_>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Loaded, Clean), LoadFault> {
     let _starting = Starting::new(lease.process(), used);
     lease.load(wanted.bundle, wanted.limits).await
 }
 
-/// A worker that takes a handler in: its process is not waited for as long as this lives.
+/// Marks a worker as loading a handler: nobody waits for its process while this lives.
 pub(crate) struct Starting<'a> {
     pid: u32,
     used: &'a Used<'a>,

@@ -1,4 +1,4 @@
-//! Settings of a pool: each once, with unit and default.
+//! Settings of a pool, each with its unit and default.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,103 +7,114 @@ use tollhouse_protocol::{JailLayer, Tier};
 
 use crate::{machine::Machine, users::Users};
 
-/// What a worker process needs of its own at least, in bytes: more of them than fit so are of no use.
+/// Minimum memory of a worker process, in bytes. More processes than fit by this figure are
+/// useless.
 const PROCESS_BYTES: u64 = 8 << 20;
 /// Threads of a worker.
 const PROCESS_TASKS: u64 = 2;
 
-/// Least default of [`PoolConfig::bytes`]: as many calls as a small machine has processes for have all they may.
+/// Minimum default of [`PoolConfig::bytes`]. It gives full room to as many calls as a small machine
+/// has processes for.
 const LEAST_BYTES: usize = 256 << 20;
 
 /// Settings of a [`Pool`](crate::Pool).
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
-    /// The `tollhouse-worker` binary. No default.
+    /// Path of the `tollhouse-worker` binary. No default.
     pub worker: PathBuf,
-    /// Arguments for the worker behind `--socket N`. Default: none.
+    /// Arguments for the worker after `--socket N`. Default: none.
     pub worker_args: Vec<String>,
-    /// The tier of which spares are kept from the start. Another one has some while it is asked for: no worker of it for
-    /// [`max_life`](Self::max_life), and they go. Default: [`Tier::Jit`].
+    /// The tier whose spares are kept from the start. Another tier has spares from its first use
+    /// until no worker of it was needed for [`max_life`](Self::max_life). Default: [`Tier::Jit`].
     pub tier: Tier,
-    /// Layers of the jail without which a worker serves nobody. Default: none.
+    /// Layers of the jail that a worker must have to serve calls. Default: none.
     pub strict: Vec<JailLayer>,
-    /// Users, and groups of the same numbers, that workers become where the host may have them be. Default: 1900000000 to
-    /// 1900262143, where systemd gives none to anybody.
+    /// Users, and groups with the same numbers, that workers run as if the host has the right to
+    /// switch. Default: 1900000000 to 1900262143, a range that systemd assigns to nobody.
     pub users: Users,
-    /// Calls that compute at the same time; a call that waits in an op is not among them.
-    /// Default: cores × 2.
+    /// Maximum number of calls that compute at the same time. Calls that wait in an op do not
+    /// count. Default: cores × 2.
     pub running: usize,
-    /// Calls sent ahead to one worker that is still at another, at most. 0 sends none. Default: 16.
+    /// Maximum number of calls sent ahead to one busy worker. 0 turns this off. Default: 16.
     pub pipeline: usize,
-    /// Processor time of the calls that were sent ahead to one worker, together, by what its last calls cost: a few times
-    /// what waking another process costs. Default: 250 µs.
+    /// Maximum total processor time of the calls sent ahead to one worker, estimated from its last
+    /// calls. A useful value is a few times the cost of waking another process. Default: 250 µs.
     pub pipeline_time: Duration,
-    /// How long a call that was sent ahead waits for its turn before it goes elsewhere, at most
-    /// [`patience`](Self::patience). The worker it leaves is ended, after the call it is at. Default: 100 ms.
+    /// Time that a call that was sent ahead waits for its turn before it runs elsewhere, at most
+    /// [`patience`](Self::patience). The worker that it leaves is ended after its current call.
+    /// Default: 100 ms.
     pub pipeline_patience: Duration,
-    /// Blank workers kept ready for a cold call, of each tier that is in use. Default: 2.
+    /// Blank workers kept ready for cold calls, for each tier in use. Default: 2.
     pub spares: usize,
-    /// Processes that start at once; further ones wait, and owners take turns. Default: cores, and 2 at least.
+    /// Maximum number of processes that start at the same time. Further starts wait, and owners
+    /// take turns. Default: cores, at least 2.
     pub starts: usize,
-    /// Workers forked from one zygote, at most about, before another one takes its place; 0 starts every worker by itself.
-    /// Zygotes are no workers: there is one of each tier that is in use, and the next one while it boots. Default: 1,000.
+    /// Approximate maximum number of workers forked from one zygote before it is replaced. 0 starts
+    /// every worker without a zygote. Zygotes do not count as workers: there is one for each tier
+    /// in use, and its successor while that boots. Default: 1,000.
     pub zygote_forks: usize,
-    /// How long a zygote has been there when another one takes its place; and for how long nobody has asked for a worker of its
-    /// tier when it is ended, where that is not the usual one. Default: 10 min.
+    /// Age at which a zygote is replaced. A zygote of a tier other than [`tier`](Self::tier) is
+    /// ended when no worker of its tier was needed for as long. Default: 10 min.
     pub zygote_life: Duration,
-    /// How long a zygote may take to fork a worker, which takes it less than 1 ms, and how long one that boots is waited for, which
-    /// takes some 30 ms; then workers are started by themselves. Default: 250 ms.
+    /// Maximum time for a zygote to fork a worker (usually below 1 ms), and to boot (usually about
+    /// 30 ms). After that workers start without it. Default: 250 ms.
     pub zygote_patience: Duration,
-    /// Worker processes at most, whatever they do: those on their way and those that are about to go are among them. Default:
-    /// [`memory`](Self::memory) in pieces of 8 MiB, and at most half of the descriptors this process may open and of the
-    /// threads its control group may have.
+    /// Maximum number of worker processes in any state, including those that start or end. Default:
+    /// [`memory`](Self::memory) divided by 8 MiB, but at most half of this process's descriptor
+    /// limit and half of its control group's thread limit.
     pub max_processes: usize,
-    /// Memory that workers and zygotes may have to themselves, together, in bytes, as it is measured: where another one does not fit the
-    /// largest idle one goes, and where none is idle it waits. Default: half of the machine's memory, or of the control group's
-    /// where that is less.
+    /// Maximum private memory of all workers and zygotes together, in bytes, as measured. If a new
+    /// worker does not fit, the largest idle one is ended; if none is idle, the new one waits.
+    /// Default: half of the machine's memory, or of the control group's limit if that is lower.
     pub memory: u64,
-    /// Bytes under way between the host and all workers: requests of ops, and answers until they are sent. Each owner has
-    /// as much of them as is free, and each call one op whatever others have. Default: a sixteenth of the machine's memory
-    /// (or of the control group's), 256 MiB at least.
+    /// Maximum number of bytes in transit between the host and all workers: requests of ops, and
+    /// answers until they are sent. Each owner gets as much as is free, and each call can always
+    /// have one op. Default: 1/16 of the memory of the machine or control group, at least 256 MiB.
     pub bytes: usize,
-    /// Calls that may wait for a slot, besides those sent ahead; further ones are refused at once. Default: 256.
+    /// Calls that may wait for a slot, in addition to those sent ahead. Further calls are refused
+    /// at once. Default: 256.
     pub queue: usize,
-    /// How long a call waits for a slot, or its turn, before it is refused. Default: 1 s.
+    /// Time that a call waits for a slot or its turn before it is refused. Default: 1 s.
     pub patience: Duration,
-    /// Part of [`running`](Self::running) that the calls of one caller may be computing at once, whether others wait or not, in
-    /// percent, and one at least. Default: 75.
+    /// Maximum share of [`running`](Self::running) for the computing calls of one caller, in
+    /// percent, at least one call. It applies even if nobody else waits. Default: 75.
     pub caller_running_percent: usize,
-    /// The same of [`max_processes`](Self::max_processes), whatever its calls do there. Default: 50.
+    /// Maximum share of [`max_processes`](Self::max_processes) for one caller, whatever its calls
+    /// do, in percent. Default: 50.
     pub caller_process_percent: usize,
-    /// The same of [`queue`](Self::queue). Default: 50.
+    /// Maximum share of [`queue`](Self::queue) for one caller, in percent. Default: 50.
     pub caller_queue_percent: usize,
-    /// How long a call computes until it gives its slot to those who compute for less, and goes on where they leave the
-    /// processor free. Where another owner's call waits for the slot it has that sooner, and the processor they share. As many as [`running`](Self::running) may do so at once. Default: 100 ms.
+    /// Time that a call computes before it gives its slot to shorter calls. It then continues at
+    /// low priority, in the time that others leave free. If a call of another owner waits for the
+    /// slot, it gets the slot earlier, and they share the processor. At most
+    /// [`running`](Self::running) calls are slowed at the same time. Default: 100 ms.
     pub quantum: Duration,
-    /// Stops within [`breaker_window`](Self::breaker_window) after which a caller waits at an endpoint, or an endpoint whose
-    /// own doing they are is held. Default: 5.
+    /// Number of stops within [`breaker_window`](Self::breaker_window) that slow a caller at an
+    /// endpoint, or hold an endpoint whose code caused them. Default: 5.
     pub breaker_kills: usize,
-    /// See [`breaker_kills`](Self::breaker_kills). Default: 60 s.
+    /// Time window for [`breaker_kills`](Self::breaker_kills). Default: 60 s.
     pub breaker_window: Duration,
-    /// How long an endpoint is held. Default: 60 s.
+    /// Time for which an endpoint is held. Default: 60 s.
     pub breaker_hold: Duration,
-    /// Calls of one process, after which it is replaced. Default: 100,000.
+    /// Number of calls after which a process is replaced. Default: 100,000.
     pub max_calls: u64,
-    /// Idleness after which a worker is ended. Until then it goes only where others want its place, or its memory. Default: 60 s.
+    /// Idle time after which a worker is ended. An idle worker ends earlier if another needs its
+    /// place or its memory. Default: 60 s.
     pub max_idle_time: Duration,
-    /// Life of a process, after which it is replaced. Default: 10 min.
+    /// Age at which a process is replaced. Default: 10 min.
     pub max_life: Duration,
-    /// Growth over the memory of its first idle moment after which a process is replaced, as a
-    /// factor. Up to 40 MiB no growth counts: a young heap that fills up is not a leak. Default: 2.
+    /// Growth factor, relative to the memory of its first idle moment, at which a process is
+    /// replaced. Growth below 40 MiB does not count, because a young heap that fills is not a leak.
+    /// Default: 2.
     pub max_growth: u64,
-    /// What a worker gets beyond a limit to stop itself before it is killed. Default: 250 ms.
+    /// Time beyond a limit in which a worker can stop itself before it is killed. Default: 250 ms.
     pub kill_grace: Duration,
-    /// How long a process, a zygote too, may take from its start until it is ready. Default: 10 s.
+    /// Maximum time from the start of a worker or zygote until it is ready. Default: 10 s.
     pub boot_patience: Duration,
 }
 
 impl PoolConfig {
-    /// The defaults, for this machine.
+    /// Returns the defaults for this machine.
     #[must_use]
     pub fn new(worker: impl Into<PathBuf>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,4 @@
-//! What the handles and the tasks of one pool share.
+//! The state that the handles and tasks of one pool share.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ use crate::{
     tiers::EachTier,
 };
 
-/// See the module's documentation.
+/// The shared state of a pool.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: PoolConfig,
@@ -32,20 +32,20 @@ pub(crate) struct Core {
     pub(crate) flow: Flow,
     pub(crate) places: Arc<Places>,
     pub(crate) spawner: Spawner,
-    /// Of processes, each in the name of who needs it.
+    /// Limits concurrent process starts, fairly among the owners that need them.
     pub(crate) starts: Arc<Fair<Box<str>>>,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) counters: Counters,
-    /// What is done in the background for calls: boots, replacements, ends. Shutdown waits for all of it.
+    /// Background work for calls: boots, replacements, ends. Shutdown waits for all of it.
     pub(crate) tasks: TaskTracker,
-    /// Ends what goes on for the pool's whole life. Cancelled with the last handle.
+    /// Stops the tasks that run as long as the pool. Canceled with the last handle.
     pub(crate) stopped: CancellationToken,
     idle: Mutex<Idle>,
-    /// Every process that was not ended, by its id.
+    /// Every process that has not been ended, by process id.
     everyone: Mutex<HashMap<u32, Arc<Process>>>,
-    /// Of every worker so far.
+    /// Jail reports of all workers so far, by tier.
     jails: Mutex<EachTier<Jails>>,
-    /// Starts of processes that failed since the last one that did not.
+    /// Failed process starts since the last success.
     failed_starts: Mutex<FailedStarts>,
 }
 
@@ -56,14 +56,16 @@ struct FailedStarts {
 }
 
 impl FailedStarts {
-    /// One alone may have been slow on a busy machine.
+    /// A single failure may be a slow start on a busy machine.
     const MANY: u32 = 3;
 }
 
 impl Core {
+    /// Starts the parts of a pool.
+    ///
     /// # Errors
     ///
-    /// [`PoolError::Spawn`] without threads.
+    /// [`PoolError::Spawn`] if threads cannot be started.
     pub(crate) fn new(config: PoolConfig) -> Result<Arc<Self>, PoolError> {
         let places = Places::new(config.max_processes, config.memory, config.users.to_give());
         Ok(Arc::new(Self {
@@ -115,7 +117,7 @@ impl Core {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every process that was not ended.
+    /// Returns every process that has not been ended.
     pub(crate) fn everyone(&self) -> Vec<Arc<Process>> {
         self.by_id().values().cloned().collect()
     }
@@ -128,23 +130,23 @@ impl Core {
 
     /// Ends a process.
     pub(crate) fn discard(&self, process: &Arc<Process>) {
-        // While it is not ended its id is its own.
+        // Until the process is ended, nobody else can have its id.
         self.by_id().remove(&process.pid);
         process.end();
     }
 
-    /// Takes back a worker that waits for its handler's next call.
+    /// Makes a worker idle, ready for its handler's next call.
     pub(crate) fn put_idle(self: &Arc<Self>, warm: Warm) {
         let refused = self.idle().put(warm);
         if let Some(warm) = refused {
             let core = Arc::clone(self);
-            // Ending a process takes a while; the call that came in between does not wait for it.
+            // Ending a process takes a while, and the current call should not wait for it.
             self.tasks.spawn(async move { core.discard(&warm.process) });
         }
         self.places.note_idle();
     }
 
-    /// Lets a worker serve no other call: an idle one is ended now, another one after its call.
+    /// Prevents further calls on a worker. An idle worker is ended now, a busy one after its call.
     pub(crate) fn retire_process(&self, process: &Arc<Process>) {
         process.retire();
         if self.idle().remove(process) {
@@ -156,18 +158,18 @@ impl Core {
         self.jails()[tier].note(report);
     }
 
-    /// Notes whether a process could be started, or why not.
+    /// Records whether a process could be started, or why not.
     pub(crate) fn note_start(&self, failed: Option<&PoolError>) {
         let mut starts = self.failed_starts();
         *starts = failed.map_or_else(FailedStarts::default, |error| FailedStarts { why: Some(error.to_string()), times: starts.times + 1 });
     }
 
-    /// Why the last start failed, as long as none has succeeded since.
+    /// Returns why the last start failed, unless a start has succeeded since.
     pub(crate) fn starts_fail(&self) -> Option<String> {
         self.failed_starts().why.clone()
     }
 
-    /// Whether so many have failed one after the other that the next one is likely to.
+    /// Returns whether so many starts have failed in a row that the next one is likely to fail.
     pub(crate) fn cannot_start(&self) -> bool {
         self.failed_starts().times >= FailedStarts::MANY
     }
@@ -180,7 +182,7 @@ impl Core {
         self.jails.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What became of the jails of each tier, and of all of them.
+    /// Returns the status and jail report of each tier, and the jail report of all tiers.
     fn tiers(&self) -> (Vec<TierStatus>, JailReport) {
         let (everyone, jails) = (self.everyone(), self.jails().clone());
         let (mut tiers, mut all) = (Vec::new(), Jails::default());
@@ -204,7 +206,7 @@ impl Drop for Core {
     }
 }
 
-/// A part of what there is, and one at least.
+/// Returns `percent` of `whole`, at least 1.
 fn part(whole: usize, percent: usize) -> usize {
     (whole * percent / 100).max(1)
 }

@@ -1,47 +1,48 @@
-//! Why a call did not run.
+//! Reasons why a call did not run.
 
 use std::time::Duration;
 
 use tollhouse_protocol::{LoadError, SchemaFault, StopReason};
 
-/// A call that did not run, so repeating it is safe.
+/// Error of a call that did not run. A retry is safe.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// No slot within the queue's patience, or the queue is full, or the pool is shut down.
+    /// No slot came free in time, the queue is full, or the pool is shut down.
     #[error("all workers are busy")]
     Busy {
-        /// After which time another try may find a slot.
+        /// Time after which a retry may find a slot.
         retry_after: Duration,
     },
-    /// The endpoint's code was stopped too often of late.
+    /// The endpoint's code was stopped too often recently.
     #[error("endpoint is held after repeated faults")]
     Held {
-        /// How long the endpoint is held yet.
+        /// How much longer the endpoint is held.
         retry_after: Duration,
     },
-    /// Calls of this caller were stopped too often of late at this endpoint, which others may call.
+    /// Calls of this caller to this endpoint were stopped too often recently. Other callers are not
+    /// affected.
     #[error("calls of this caller were stopped too often")]
     Slowed {
-        /// How long the caller is slowed yet.
+        /// How much longer the caller is slowed.
         retry_after: Duration,
     },
     /// The handler does not load.
     #[error("handler does not load")]
     Load(#[source] LoadError),
-    /// A schema of the bundle cannot be used.
+    /// A schema of the bundle is not usable.
     #[error("a schema cannot be used")]
     Schema(#[source] SchemaFault),
-    /// A schema of the bundle took more than loading may.
+    /// A schema of the bundle exceeded the limits of loading.
     #[error("while loading, {0}")]
     Stopped(StopReason),
-    /// Fewer users than processes that may be there at once.
+    /// There are fewer users than processes, and each process needs its own.
     #[error(
         "there are {users} users for {processes} worker processes, and each has one of its own: name more in `--sandbox-users`, or fewer processes in `--sandbox-processes`"
     )]
     FewUsers {
-        /// Those that may be given.
+        /// Number of users available.
         users: usize,
-        /// Those that may be there.
+        /// Maximum number of processes.
         processes: usize,
     },
     /// No worker could be started.

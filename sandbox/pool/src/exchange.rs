@@ -1,7 +1,9 @@
-//! What is said with one worker: a bundle is loaded, a call is run. Frames out, frames in, ops answered, every claim checked.
+//! The conversation with one worker: loads a bundle, runs calls, answers ops, and checks every
+//! claim.
 //!
-//! The task that runs the call reads and writes the worker's socket itself. Whatever the worker
-//! does that an honest one would not, the [`Ledger`](crate::ledger::Ledger) notices first, and the call ends there.
+//! The task that runs the call reads and writes the worker's socket itself. The
+//! [`Ledger`](crate::ledger::Ledger) detects each message that an honest worker would not send, and
+//! the call ends there.
 
 mod drive;
 mod end;

@@ -1,4 +1,4 @@
-//! What a stop means for the pool: what it counts as, and against whom.
+//! Consequences of a stop: what the pool counts it as, and against whom.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,8 @@ use tollhouse_protocol::{LoadError, LoadFault, Outcome, Side, StopReason};
 
 use crate::{breaker::Cause, core::Core, error::PoolError, exchange::Ended, process::Process, status::count};
 
-/// The endpoint of a call, and whom it is held against if it is not the code; `None` is nobody else.
+/// The endpoint of a call, and the caller to blame if the code is not at fault. `None` blames no
+/// caller.
 pub(crate) type Whose<'a> = (&'a str, Option<IpAddr>);
 
 impl Core {
@@ -21,7 +22,7 @@ impl Core {
         }
     }
 
-    /// Counts a call that ran, and that nothing from outside has ended.
+    /// Counts a call that ran and was not ended from outside.
     pub(crate) fn note_end(&self, (endpoint, caller): Whose<'_>, ended: &Ended) {
         count(&self.counters.calls);
         match &ended.outcome {
@@ -39,14 +40,14 @@ impl Core {
         count(if matches!(reason, StopReason::Crashed) { &self.counters.crashes } else { &self.counters.stops });
     }
 
-    /// Holds an endpoint, or slows a caller, of which there were too many stops.
+    /// Records a stop, which may hold the endpoint or slow the caller.
     fn note_stop(&self, endpoint: &str, caller: Option<IpAddr>, cause: Cause) {
         if self.scheduler.note_stop(endpoint, caller, cause) {
             tracing::warn!(endpoint, "endpoint is held after repeated faults");
         }
     }
 
-    /// What a load on `process` that failed is to its call.
+    /// Returns the error of a call whose load on `process` failed.
     pub(crate) async fn load_error(&self, process: &Process, endpoint: &str, fault: LoadFault) -> PoolError {
         match fault {
             LoadFault::Handler(error) => PoolError::Load(error),
@@ -57,7 +58,7 @@ impl Core {
             }
             LoadFault::Stopped(reason) => {
                 self.count_stop(&reason);
-                // There was nothing else in it yet.
+                // Nothing but the owner's code was in the worker yet.
                 self.note_stop(endpoint, None, Cause::Code);
                 match reason {
                     StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => PoolError::Stopped(reason),
@@ -68,7 +69,8 @@ impl Core {
     }
 }
 
-/// Each stop takes a process along, whatever the reason. One that a caller's input met in its schema is not the code's doing.
+/// Returns whether a stop counts against the endpoint or caller. Each stop costs a process,
+/// whatever its reason. A stop in the input schema is not the code's fault.
 fn counts(reason: &StopReason) -> bool {
     match reason {
         StopReason::Crashed
@@ -80,7 +82,7 @@ fn counts(reason: &StopReason) -> bool {
         | StopReason::Ops { .. }
         | StopReason::Deadlock => true,
         StopReason::SchemaTime { side, .. } | StopReason::SchemaMemory { side, .. } => *side == Side::Output,
-        // A misfit by the time it is weighed.
+        // It has become a validation failure before it is counted.
         StopReason::Unlisted { .. } => false,
     }
 }
@@ -92,7 +94,8 @@ mod tests {
     use super::*;
     use crate::{PoolConfig, scheduler::Ask};
 
-    /// What is counted, and whether the endpoint is held, where `weigh` tells of a worker that runs `script` and is gone then.
+    /// Returns the counters and whether the endpoint is held, after `weigh` reported a worker that
+    /// ran `script` and ended.
     async fn weighed(script: &str, weigh: impl AsyncFnOnce(&Core, &Process)) -> ([u64; 3], bool) {
         let core = Core::new(PoolConfig { breaker_kills: 1, ..PoolConfig::new("/bin/false") }).unwrap();
         let (process, _theirs) = Process::stand_in_that(script);

@@ -1,13 +1,14 @@
-//! Bytes under way between the host and its workers: what ops are asked with, what they may answer, and answers that no
-//! socket has taken yet.
+//! Bytes in transit between the host and its workers: requests of ops, room reserved for their
+//! answers, and answers that no socket has taken yet.
 //!
-//! An op is begun only when its bytes fit: those of its request are here, and as many as its answer may have are set aside.
-//! They count until the socket has taken the answer. A call has [`CALL_BYTES`]; an owner has as much as is free of what all
-//! have. Alone that is a half, of two who want it each has a third, and whoever comes finds as much as the one who has most.
+//! An op begins only when its bytes fit: those of its request, and as many as its answer may have.
+//! They count until the socket has taken the answer. A call has [`CALL_BYTES`]. An owner can have
+//! as much as is left free by all. A single owner gets half, two get a third each, and a newcomer
+//! always finds as much as the largest owner has.
 //!
-//! Invariant: a call that has nothing under way may begin an op, whatever others hold, so no call waits for another's end,
-//! and there is no circle of waits. What all hold is therefore at most the whole, and for each call besides one op and
-//! what it asks for.
+//! Invariant: a call with nothing in transit may begin an op whatever others hold. So no call waits
+//! for the end of another, and there is no deadlock. The total is therefore at most the maximum
+//! plus one op and its request for each call.
 
 use std::{
     collections::HashMap,
@@ -20,12 +21,12 @@ use tollhouse_protocol::{
     limits::{CALL_BYTES, LIST_BYTES},
 };
 
-/// What all calls have under way.
+/// Bytes in transit of all calls.
 #[derive(Debug)]
 pub(crate) struct Flow {
     most: usize,
     state: Mutex<State>,
-    /// Told whenever something is given back.
+    /// Notified whenever bytes are released.
     freed: Notify,
 }
 
@@ -42,17 +43,17 @@ struct Share {
 }
 
 impl Flow {
-    /// For `most` bytes.
+    /// Creates the accounts for at most `most` bytes.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, state: Mutex::default(), freed: Notify::new() }
     }
 
-    /// For a call of `owner`.
+    /// Returns the account of a call of `owner`.
     pub(crate) fn account<'a>(&'a self, owner: &'a str) -> Account<'a> {
         Account { flow: self, owner, held: None }
     }
 
-    /// Bytes under way now.
+    /// Returns the bytes in transit now.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.lock().held
@@ -63,35 +64,35 @@ impl Flow {
     }
 }
 
-/// What one call has under way. Dropping it gives all of it back.
+/// The bytes in transit of one call. Dropping it releases them.
 #[derive(Debug)]
 pub(crate) struct Account<'a> {
     flow: &'a Flow,
     owner: &'a str,
-    /// `None` until it has anything: most calls ask for nothing.
+    /// `None` before the first op, because most calls have none.
     held: Option<usize>,
 }
 
 impl<'a> Account<'a> {
-    /// Has `bytes` under way from now on, whether they fit or not.
+    /// Sets the bytes in transit, whether they fit or not.
     pub(crate) fn set(&mut self, bytes: usize) {
         if self.held.unwrap_or_default() != bytes {
             self.change(bytes, |_, _| true);
         }
     }
 
-    /// Has `bytes` under way from now on if what is more than before fits in the share of its owner.
+    /// Sets the bytes in transit if the increase fits the owner's share.
     pub(crate) fn try_set(&mut self, bytes: usize) -> bool {
         let most = self.flow.most;
         self.change(bytes, |owner, all| owner <= most.saturating_sub(all))
     }
 
-    /// Waits until somebody gave something back, from the moment on at which this is enabled.
+    /// Waits until bytes are released after this future was enabled.
     pub(crate) fn freed(&self) -> Notified<'a> {
         self.flow.freed.notified()
     }
 
-    /// Asks `fits` with what the owner, and what all, would have.
+    /// Calls `fits` with the new totals of the owner and of all owners.
     fn change(&mut self, bytes: usize, fits: impl FnOnce(usize, usize) -> bool) -> bool {
         let before = self.held.unwrap_or_default();
         let mut state = self.flow.lock();
@@ -134,7 +135,7 @@ impl Drop for Account<'_> {
     }
 }
 
-/// As many bytes as the host may hold to answer `request`, at most all that a call has.
+/// Returns how many bytes the host may hold to answer `request`, at most the bytes of a call.
 pub(crate) fn answer_bytes(request: &OpRequest, limits: &Limits) -> usize {
     let page = |limit: u32, entry: u64| u64::from(limit).saturating_mul(entry).min(LIST_BYTES as u64);
     let bytes = match request {
@@ -146,7 +147,7 @@ pub(crate) fn answer_bytes(request: &OpRequest, limits: &Limits) -> usize {
         | OpRequest::Charge { .. } => FAILURE_BYTES,
         OpRequest::KvGet { .. } => limits.kv_value_bytes,
         OpRequest::KvList { limit, .. } => page(*limit, limits.kv_key_bytes + limits.kv_value_bytes),
-        // What is at each key is read.
+        // The value at each key is read.
         OpRequest::KvAtomic { checks, writes } => ((checks.len() + writes.len()) as u64).saturating_mul(limits.kv_value_bytes),
         OpRequest::FileRead { .. } => limits.file_bytes,
         OpRequest::FileList { limit, .. } => page(*limit, FILE_LINE_BYTES),
@@ -155,7 +156,7 @@ pub(crate) fn answer_bytes(request: &OpRequest, limits: &Limits) -> usize {
     usize::try_from(bytes).unwrap_or(CALL_BYTES).min(CALL_BYTES)
 }
 
-/// Bytes of an answer that says no more than that it was done, or why not.
+/// Bytes of an answer that only reports success or an error.
 const FAILURE_BYTES: u64 = 1 << 10;
 
 /// Bytes of a file's line in a list.

@@ -1,4 +1,5 @@
-//! Control groups around workers (cgroups(7), version 2), where this host may make some: bounds that the system holds by itself.
+//! Control groups for workers (cgroups(7), version 2), if this host can create them: limits that
+//! the kernel enforces.
 //!
 //! ```text
 //! the group of this host ─┬─ tollhouse-host           this process, and the zygotes
@@ -7,11 +8,13 @@
 //!                              ╰─ …
 //! ```
 //!
-//! They are layers of a worker's jail that it knows nothing of. Where there are none, or not all of them, the others hold as ever.
+//! They are layers of a worker's jail that the worker itself does not know about. If some or all of
+//! them are unavailable, the other layers hold as usual.
 //!
-//! A group is made for as many workers as there are at once, and kept for those who come after them. Workers are forked into theirs, in
-//! no more time: to move a process that is there the system waits for all processors, some 12 ms where that has not been done just
-//! before. One that is started by itself is moved, while it boots.
+//! There are as many groups as there are workers at the same time, and later workers reuse them.
+//! Workers are forked directly into their group, which takes no extra time. Moving an existing
+//! process makes the kernel wait for all processors, about 12 ms unless another move just happened.
+//! A worker that was started without a zygote is moved while it boots.
 
 mod file;
 mod own;
@@ -39,36 +42,39 @@ use tollhouse_protocol::{JailLayer, JailReport, Refused};
 use self::file::{errno, write};
 use crate::{config::PoolConfig, machine::Machine};
 
-/// What a worker's group may hold beyond its `rssBytes`: the kernel's own memory counts there too. By then the worker has been refused
-/// more, and the watchdog has had time to see it.
+/// Memory that a worker's group can use beyond its `rssBytes`, because it includes the kernel's
+/// memory. Before that point the worker's own limit has refused it memory and the watchdog has had
+/// time to act.
 const RESERVE_BYTES: u64 = 16 << 20;
 
-/// Processes and threads of a worker's group: twice what a worker has.
+/// Maximum processes and threads in a worker's group: twice what a worker has.
 const TASKS: u64 = 4;
 
-/// How much of the processor's time is shared out at once, in microseconds: who has none left waits for the next.
+/// Period in which processor time is shared out, in microseconds. A group without time left waits
+/// for the next period.
 const PERIOD_US: u64 = 10_000;
 
-/// What workers leave to the host of each core, in percent, whatever they want.
+/// Share of each core that workers always leave to the host, in percent.
 const LEFT_PERCENT: u64 = 5;
 
-/// What they get where both want all, beside the 100 of the host. Within their group what others leave is told from the rest, and not
-/// beside the host: measured with six that compute for long on two cores, the calls/s of others stay at .9, where 100 leave .6.
+/// CPU weight of the workers; the host has 100. Within the workers' group their priorities count,
+/// but not between it and the host. Measured with six long computations on two cores: other calls
+/// keep 0.9 of their rate, against 0.6 with weight 100.
 const WEIGHT: u64 = 10;
 
-/// The groups of a pool.
+/// The control groups of a pool.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// That of all workers, where there is one.
+    /// The group of all workers, if there is one.
     workers: Option<own::Workers>,
-    /// The layers of who has a group in it.
+    /// The layers that a process in a group has.
     layers: JailReport,
-    /// Those of workers that are gone, and how many were made.
+    /// Groups of workers that have ended, and how many groups were made.
     free: Mutex<Vec<Kept>>,
     made: AtomicUsize,
 }
 
-/// What is known of a worker's group, whoever is in it.
+/// A worker's group and its current limit, independent of the process in it.
 #[derive(Debug)]
 struct Kept {
     path: PathBuf,
@@ -76,12 +82,12 @@ struct Kept {
 }
 
 impl Groups {
-    /// None where this host may make none.
+    /// Creates the groups of a pool. There are none if this host may not create any.
     pub(crate) fn new(config: &PoolConfig) -> Arc<Self> {
         Self::within(own::divided(), config)
     }
 
-    /// None, and those there are go with the last process in them.
+    /// Returns empty groups. Existing ones are removed with their last process.
     pub(crate) fn none() -> Arc<Self> {
         Arc::new(Self { workers: None, layers: refused(Errno::SHUTDOWN), free: Mutex::default(), made: AtomicUsize::new(0) })
     }
@@ -99,7 +105,7 @@ impl Groups {
         Arc::new(groups)
     }
 
-    /// The bounds of a process that is to be started: a group that nobody else is in, where there are groups.
+    /// Returns the limits for a new process, with an unused group if groups are available.
     pub(crate) fn take(self: &Arc<Self>) -> Bounds {
         let Some(workers) = self.workers.as_ref().filter(|_| !self.layers.in_force.is_empty()) else {
             return Bounds { group: None, layers: self.layers.clone() };
@@ -135,30 +141,30 @@ impl Drop for Groups {
     }
 }
 
-/// What a process may use whatever it does, for as long as it is there.
+/// The limits of a process for its whole life.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     group: Option<Group>,
     layers: JailReport,
 }
 
-/// A group of one process. Dropping it leaves it to the next one.
+/// The group of one process. Dropping it frees the group for another process.
 #[derive(Debug)]
 struct Group {
     groups: Arc<Groups>,
     kept: Option<Kept>,
-    /// How often memory had run out in it before.
+    /// The group's out-of-memory count before this process.
     ran_out: u64,
 }
 
 impl Bounds {
-    /// The folder of the group, for a process to be forked into.
+    /// Opens the folder of the group, so that a process can be forked into it.
     pub(crate) fn folder(&self) -> Option<OwnedFd> {
         let group = self.group.as_ref()?;
         rustix::fs::open(group.path(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
     }
 
-    /// Takes in a process that was not forked into it.
+    /// Moves a process that was not forked into the group to it.
     pub(crate) fn take_in(&mut self, process: Pid) {
         let Some(group) = &self.group else { return };
         if let Err(error) = write(group.path(), "cgroup.procs", process.as_raw_nonzero()) {
@@ -166,17 +172,17 @@ impl Bounds {
         }
     }
 
-    /// Tells of these layers beside those that the process tells of.
+    /// Adds these layers to those that the process reports.
     pub(crate) fn tell(&self, jail: &mut JailReport) {
         jail.in_force.extend(&self.layers.in_force);
         jail.refused.extend(&self.layers.refused);
     }
 
-    /// Lets the process have so much resident memory, and a reserve beyond it.
+    /// Limits the process to `rss_bytes` of resident memory plus a reserve.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system.
     pub(crate) fn hold_to(&self, rss_bytes: u64) -> io::Result<()> {
         let Some(group) = self.group.as_ref().filter(|group| group.groups.has(JailLayer::MemoryMax)) else { return Ok(()) };
         let most = rss_bytes.saturating_add(RESERVE_BYTES);
@@ -186,7 +192,8 @@ impl Bounds {
         write(group.path(), "memory.max", most)
     }
 
-    /// Whether the group has had all the memory that it may have since the process was started: what the system kills then is that.
+    /// Returns whether the group has run out of memory since the process started. If the kernel
+    /// then kills the process, that is the reason.
     pub(crate) fn ran_out(&self) -> bool {
         self.group.as_ref().is_some_and(|group| times_out(group.path()) > group.ran_out)
     }
@@ -213,9 +220,9 @@ impl Drop for Group {
     }
 }
 
-/// Bounds all workers together, and lets each have bounds of its own. What came of it.
+/// Limits all workers together, and prepares a group for each. Returns which layers are in force.
 fn bound(workers: &Path, config: &PoolConfig) -> JailReport {
-    // What does not fit is not to go to disk instead. Not every system has that.
+    // Memory beyond the limit must not go to swap instead. Not every system has this file.
     let _ = write(workers, "memory.swap.max", 0);
     let _ = write(workers, "cpu.weight", WEIGHT);
     let mut report = JailReport::default();
@@ -235,13 +242,13 @@ fn bound(workers: &Path, config: &PoolConfig) -> JailReport {
     report
 }
 
-/// What workers may have together that are meant to have `budget`: calls that grow as they run may go beyond it, and the machine has to
-/// have some left.
+/// Returns the kernel's memory limit for workers that should use `budget` together. Running calls
+/// may grow beyond the budget, and the machine must keep some memory.
 fn memory_of(budget: u64, machine: u64) -> u64 {
     budget + machine.saturating_sub(budget) / 2
 }
 
-/// What workers may have of the processor in one period, in microseconds.
+/// Returns the processor time of the workers in one period, in microseconds.
 fn time_on(cores: usize) -> u64 {
     cores as u64 * PERIOD_US * (100 - LEFT_PERCENT) / 100
 }
@@ -251,7 +258,7 @@ fn refused(errno: Errno) -> JailReport {
     JailReport { in_force: Vec::new(), refused: refused.into() }
 }
 
-/// How often an allocation has met the bound of a group, and could be met in no other way than by an end.
+/// Returns how often an allocation in the group met its limit and only a kill could help.
 fn times_out(group: &Path) -> u64 {
     let events = fs::read_to_string(group.join("memory.events")).unwrap_or_default();
     events.lines().find_map(|line| line.strip_prefix("oom ")?.parse().ok()).unwrap_or(0)

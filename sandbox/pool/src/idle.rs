@@ -1,4 +1,5 @@
-//! Workers that wait: warm ones with a handler, blank spares, and how many more are on their way.
+//! Idle workers: warm ones with a handler, blank spares, and the number of spares that are
+//! starting.
 
 #[cfg(test)]
 mod tests;
@@ -12,23 +13,24 @@ use tollhouse_protocol::Tier;
 pub(crate) use self::warm::{Warm, WarmSet};
 use crate::{places::Lack, process::Process, tiers::EachTier, wire};
 
-/// Bounded by the [places](crate::places) of all processes alone: whoever wants one has an idle worker ended.
+/// The idle workers. Bounded only by the [places](crate::places) of all processes: a new process
+/// can always replace an idle one.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     pub(crate) warm: WarmSet,
     pub(crate) spares: Vec<Arc<Process>>,
-    /// Leased ones that may take calls ahead.
+    /// Leased workers that may take calls ahead.
     pub(crate) pipelined: Vec<Arc<Process>>,
-    /// Spares on their way.
+    /// Spares that are starting.
     pub(crate) booting: EachTier<usize>,
-    /// When a blank worker was last asked for.
+    /// When a blank worker was last needed.
     pub(crate) wanted: EachTier<Option<Instant>>,
-    /// Nothing is put here any more.
+    /// Set once no more workers are accepted.
     pub(crate) closed: bool,
 }
 
 impl Idle {
-    /// Takes back a warm worker. Where nothing is put here any more it comes back.
+    /// Accepts a warm worker. Returns it if the pool is closed.
     pub(crate) fn put(&mut self, warm: Warm) -> Option<Warm> {
         self.forget_pipelined(&warm.process);
         if self.closed {
@@ -38,40 +40,40 @@ impl Idle {
         None
     }
 
-    /// Lets nothing more be sent ahead to a worker.
+    /// Stops sending calls ahead to a worker.
     pub(crate) fn forget_pipelined(&mut self, process: &Arc<Process>) {
         if let Some(at) = self.pipelined.iter().position(|pipelined| Arc::ptr_eq(pipelined, process)) {
             self.pipelined.swap_remove(at);
         }
     }
 
-    /// Takes a warm worker out; false when it is none.
+    /// Removes a warm worker. Returns false if it is not one.
     pub(crate) fn remove(&mut self, process: &Arc<Process>) -> bool {
         self.warm.remove(process).is_some()
     }
 
-    /// Spares, those on their way among them.
+    /// Returns the number of spares, including those that are starting.
     pub(crate) fn spares_to_come(&self) -> usize {
         self.spares.len() + self.booting.iter().map(|(_, booting)| booting).sum::<usize>()
     }
 
-    /// Takes a spare of a tier.
+    /// Removes a spare of a tier.
     pub(crate) fn take_spare(&mut self, tier: Tier) -> Option<Arc<Process>> {
         let at = self.spares.iter().rposition(|spare| spare.tier == tier)?;
         Some(self.spares.remove(at))
     }
 
-    /// Spares of a tier, those on their way among them.
+    /// Returns the number of spares of a tier, including those that are starting.
     pub(crate) fn spares_of(&self, tier: Tier) -> usize {
         self.spares.iter().filter(|spare| spare.tier == tier).count() + self.booting[tier]
     }
 
-    /// Takes the worker out that can be missed most easily.
+    /// Removes the least useful idle worker.
     pub(crate) fn evict(&mut self, lack: Lack) -> Option<Arc<Process>> {
         self.evict_warm(lack).or_else(|| self.spares.pop())
     }
 
-    /// Takes a warm worker out: where there is no memory, the one that holds most of it, else the oldest.
+    /// Removes a warm worker: the one with the most memory if memory is short, else the oldest.
     pub(crate) fn evict_warm(&mut self, lack: Lack) -> Option<Arc<Process>> {
         let missed_least = match lack {
             Lack::Places => self.warm.oldest(),
@@ -81,8 +83,8 @@ impl Idle {
         self.warm.remove(&process).map(|warm| warm.process)
     }
 
-    /// Takes out those that died here or have something to say, and those that `is_stale` or `is_unused`. How many of them
-    /// were at fault.
+    /// Removes workers that died or sent something while idle, and those that `is_stale` or
+    /// `is_unused`. Also returns how many were at fault.
     pub(crate) fn sweep(&mut self, is_stale: impl Fn(&Warm) -> bool, is_unused: impl Fn(&Process) -> bool) -> (Vec<Arc<Process>>, usize) {
         let (mut swept, mut faults) = (Vec::new(), 0);
         let mut stays = |process: &Arc<Process>, is_stale: bool| {
@@ -99,13 +101,13 @@ impl Idle {
         (swept, faults)
     }
 
-    /// Forgets all that wait.
+    /// Removes all idle workers.
     pub(crate) fn clear(&mut self) {
         self.warm.clear();
         self.spares.clear();
     }
 
-    /// Calls that were sent ahead and wait for their turn.
+    /// Returns the number of calls that were sent ahead and wait for their turn.
     pub(crate) fn sent_ahead(&self) -> usize {
         self.pipelined.iter().map(|process| process.link.pipeline.len()).sum()
     }

@@ -1,58 +1,59 @@
-//! What a pool is given to run, and what it gives back.
+//! The jobs of a pool and their results.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Spent, Start, Tier};
 
-/// What the pool asks of its caller while a call runs. One value per call: it holds the grants.
+/// The host's side of a running call. There is one value per call, which holds the call's grants.
 pub trait OpHost: Send + Sync {
-    /// Does one op, or refuses it. Dropped when the call is stopped, and when it ends without
-    /// having waited for the op.
+    /// Performs or refuses one op. The future is dropped when the call is stopped, or ends without
+    /// waiting for the op.
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>>;
-    /// The call has a worker with its handler loaded, and is given to it. Must not block.
+    /// Called when the call has a worker with its handler loaded. Must not block.
     fn placed(&self) {}
-    /// The input fits and the handler starts: told of a call that was [announced](Start::announced). Must not block.
+    /// Called when the input is valid and the handler starts, only for calls that were
+    /// [announced](Start::announced). Must not block.
     fn begun(&self) {}
-    /// Takes a log line. Counted and cut to the limits already; must not block.
+    /// Receives a log line, already counted and cut to the limits. Must not block.
     fn log(&self, line: LogLine);
-    /// Takes what the caller may hear. Counted and cut to the limits already; must not block.
+    /// Receives a progress message for the caller, already counted and cut to the limits. Must not
+    /// block.
     fn progress(&self, said: Said);
-    /// So much processor time went to the call, beside what was said before: to start and load a worker, where there was
-    /// none that was ready, then to run. Also of a
-    /// call whose future is dropped.
+    /// Receives processor time that the call used since the last report: the start and load of a
+    /// worker if none was ready, then the run. Also called if the call's future is dropped.
     fn used(&self, cpu: Duration);
 }
 
 /// One call, ready to run.
 pub struct Job<'a> {
-    /// The code that answers it, and the schemas it is held against.
+    /// The code that answers the call, and the schemas that validate it.
     pub bundle: &'a Arc<Bundle>,
-    /// Whose slots this call uses, for fairness.
+    /// The owner whose slots this call uses, for fairness.
     pub owner: &'a str,
-    /// Which endpoint's concurrency and breaker this call counts for.
+    /// The endpoint whose concurrency limit and breaker apply.
     pub endpoint: &'a str,
-    /// Who calls: what its calls may have at once is bounded. `None` is the host itself.
+    /// The caller's address, for limits per caller. `None` means the host itself.
     pub caller: Option<IpAddr>,
-    /// Whether that is the owner: what is stopped then is held against the code and nobody else.
+    /// Whether the caller is the owner. A stop then counts against the code only.
     pub by_owner: bool,
-    /// Which process may serve it.
+    /// The processes that can serve the call.
     pub isolation: Isolation,
-    /// How that runs its code.
+    /// How the process runs its code.
     pub tier: Tier,
-    /// Most calls of this endpoint under way at once.
+    /// Maximum number of concurrent calls of this endpoint.
     pub concurrency: usize,
-    /// What its worker is told.
+    /// The message that starts the call on the worker.
     pub start: Start,
 }
 
-/// A call that ran to its end, whatever the end.
+/// The result of a call that ran to its end, whatever the end.
 #[derive(Debug)]
 pub struct Ran {
     /// How it ended.
     pub outcome: Outcome,
-    /// From the host's own clocks where they differ from the worker's claim.
+    /// Resources used. The host's own clocks replace the worker's claim where they differ.
     pub spent: Spent,
-    /// Whether a worker had to load the handler for it.
+    /// Whether a worker had to load the handler for this call.
     pub cold: bool,
 }

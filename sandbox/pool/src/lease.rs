@@ -1,4 +1,4 @@
-//! A worker in use, and the two ways in which one comes back.
+//! A leased worker, and the two ways to return it.
 
 #[cfg(test)]
 mod tests;
@@ -19,8 +19,8 @@ use crate::{
     wire::{self, Buffers},
 };
 
-/// A worker in use. Dropping it ends the process; only [`Lease::recycle`] and [`Lease::hand_over`] save it, and only with
-/// the proof that what it did last ended as it should.
+/// A worker in use. Dropping the lease ends the process. Only [`Lease::recycle`] and
+/// [`Lease::hand_over`] keep it alive, and both need the proof that its last task ended normally.
 #[derive(Debug)]
 pub(crate) struct Lease<'a> {
     core: &'a Arc<Core>,
@@ -29,12 +29,12 @@ pub(crate) struct Lease<'a> {
 }
 
 impl<'a> Lease<'a> {
-    /// Of a worker that nobody else uses, and what is left in its buffers.
+    /// Leases a worker that nobody else uses, with what is left in its buffers.
     pub(crate) fn new(core: &'a Arc<Core>, process: Arc<Process>, buffers: Buffers) -> Self {
         Self { core, process: Some(process), buffers }
     }
 
-    /// Loads a bundle, under the limits of loading.
+    /// Loads a bundle, within the limits of loading.
     pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, Clean), LoadFault> {
         let load = Load { bundle: bundle.clone(), limits: *limits };
         let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
@@ -58,26 +58,26 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Hands the worker over to the first of the calls that were sent ahead, and the running slot with it. Without one the
-    /// worker is idle, and then the slot is free.
+    /// Hands the worker and the running slot over to the first call that was sent ahead. Without
+    /// such a call the worker becomes idle and the slot free.
     pub(crate) fn hand_over(mut self, proof: Clean, spent: &Spent, mut permit: Permit<'_>) {
         let Some(Next { budget, turn }) = self.process().link.pipeline.next(spent) else { return self.recycle(proof) };
         let may_go_on = self.may_serve_on() && permit.regain_slot();
         if let Some(process) = self.process.take_if(|_| may_go_on) {
-            // In force from here on: the worker may have begun.
+            // The budget is in force from here: the worker may have begun.
             process.link.meter.begin(budget);
             match turn.send(Handover { process, buffers: std::mem::take(&mut self.buffers) }) {
                 Ok(()) => return permit.hand_over(),
-                // Given up: what the worker may be at is nobody's.
+                // The call was abandoned. Nobody owns what the worker may be doing.
                 Err(Handover { process, .. }) => self.process = Some(process),
             }
         }
-        // The process first: whoever gets the slot may need its place.
+        // The process goes first, because the call that gets the slot may need its place.
         drop(self);
         drop(permit);
     }
 
-    /// Lets the worker wait for its handler's next call.
+    /// Makes the worker idle, ready for its handler's next call.
     pub(crate) fn recycle(mut self, _proof: Clean) {
         let fit = self.buffers.are_empty() && self.may_serve_on();
         if !fit {
@@ -90,13 +90,13 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Whether the worker may serve another call after one that ended as it should.
+    /// Returns whether the worker may serve another call after one that ended normally.
     fn may_serve_on(&self) -> bool {
         let process = self.process();
         !process.is_retired() && process.link.meter.is_free() && process.link.meter.regain_pace(process.pid)
     }
 
-    /// Puts a blank worker among the spares.
+    /// Adds a blank worker to the spares.
     pub(crate) fn keep_as_spare(mut self) {
         let mut idle = self.core.idle();
         if !idle.closed
@@ -112,7 +112,8 @@ impl<'a> Lease<'a> {
         self.process.as_ref().expect("a leased worker has its process until it is given back")
     }
 
-    /// The other half of the invariant of [`Clean`]: asserted again before a worker is used.
+    /// Returns whether the worker is fit for use: the second half of the invariant of [`Clean`],
+    /// asserted before each use.
     pub(crate) fn is_fit(&self) -> bool {
         let process = self.process();
         !process.is_retired()

@@ -1,8 +1,9 @@
-//! What one call has sent so far, and whether an honest worker could have sent it.
+//! Accounts for the messages of one call, and checks that an honest worker could have sent them.
 //!
-//! The worker keeps these limits itself; the ledger keeps them again, from outside. What a worker
-//! with a handler in bounds would never do is a [`Breach`]: of a limit, which the call answers
-//! with, or of the protocol, after which nothing the worker says is worth anything.
+//! The worker enforces these limits itself, and the ledger enforces them again from outside.
+//! Anything that a worker with its handler under control would never do is a [`Breach`]: either of
+//! a limit, which becomes the call's outcome, or of the protocol, after which nothing from the
+//! worker can be trusted.
 
 #[cfg(test)]
 mod tests;
@@ -12,21 +13,21 @@ use tollhouse_protocol::{
     limits::STACK_BYTES,
 };
 
-/// By how much a count may pass its limit before it is a breach: where host and worker count at
-/// different moments they may differ by this.
+/// By how much a count may exceed its limit before it is a breach, because host and worker count at
+/// different moments.
 const SLACK: u64 = 8;
 
-/// Headers of a reply beside its body, in bytes.
+/// Allowance for the headers of a reply in addition to its body, in bytes.
 const HEADER_BYTES: u64 = 64 << 10;
 
-/// Why a call is ended from outside.
+/// Why the host ends a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Breach {
     Limit(StopReason),
     Protocol(&'static str),
 }
 
-/// What a message asks for, once it is checked.
+/// The action that a checked message requires.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// The handler starts.
@@ -35,14 +36,14 @@ pub(crate) enum Step {
     Log(LogLine),
     Progress(Said),
     Wait,
-    /// The first of the calls that were sent ahead is to go elsewhere.
+    /// The first call that was sent ahead must run elsewhere.
     Decline,
-    /// Nothing: a log line or a message beyond the limits.
+    /// No action: a log line or progress message beyond the limits.
     Drop,
     Done(Outcome, Spent),
 }
 
-/// Which of the two limits on things under way an op counts for.
+/// The limit on concurrent ops toward which an op counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpKind {
     Request,
@@ -88,17 +89,17 @@ impl Ledger {
         }
     }
 
-    /// Ops asked for so far.
+    /// Returns the number of ops requested so far.
     pub(crate) fn ops(&self) -> u64 {
         self.ops
     }
 
-    /// Ops under way.
+    /// Returns the number of pending ops.
     pub(crate) fn in_flight(&self) -> u64 {
         self.requests + self.timers
     }
 
-    /// Notes that an op has its answer.
+    /// Records that an op was answered.
     pub(crate) fn answered(&mut self, kind: OpKind) {
         match kind {
             OpKind::Request => self.requests -= 1,
@@ -131,7 +132,7 @@ impl Ledger {
         Ok(Step::Begin)
     }
 
-    /// Whether the handler has shown itself.
+    /// Returns whether the handler has visibly started.
     fn has_begun(&self) -> bool {
         self.begun || self.ops > 0 || self.log_lines > 0 || self.progress > 0
     }
@@ -156,17 +157,18 @@ impl Ledger {
         Ok(Step::Op(op, request))
     }
 
-    /// A worker says that it waits at most once for each reply, and now and then in between.
+    /// Checks a wait message. A worker reports a wait at most once per reply, and occasionally in
+    /// between.
     fn admit_wait(&mut self) -> Result<Step, Breach> {
         self.waits += 1;
         if self.waits > self.ops * 2 + SLACK { Err(Breach::Protocol("more waiting than there is to wait for")) } else { Ok(Step::Wait) }
     }
 
-    /// Cuts a line, and drops those beyond the limits. A worker that goes on far beyond them is
-    /// not one that counts.
+    /// Cuts a log line to the limit, and drops lines beyond the limits. A worker that sends far too
+    /// many does not enforce its own limits.
     fn admit_log(&mut self, mut line: LogLine) -> Result<Step, Breach> {
         if line.fields.len() as u64 > self.limits.log_line_bytes {
-            // A piece of JSON is no JSON.
+            // A truncated piece of JSON is not valid JSON.
             line.fields.clear();
         }
         cut(&mut line.message, self.limits.log_line_bytes - line.fields.len() as u64);
@@ -180,14 +182,15 @@ impl Ledger {
         Ok(if within { Step::Log(line) } else { Step::Drop })
     }
 
-    /// Cuts a message, and drops those beyond the limit. As [`Ledger::admit_log`], also about a worker that does not count.
+    /// Cuts a progress message to the limit, and drops messages beyond the limits. Excess means the
+    /// same as in [`Ledger::admit_log`].
     fn admit_progress(&mut self, mut said: Said) -> Result<Step, Breach> {
         self.progress += 1;
         if self.progress > self.limits.progress_messages * 2 + SLACK {
             return Err(Breach::Protocol("a flood of progress"));
         }
         cut(&mut said.message, self.limits.progress_bytes);
-        // What is no part of a whole is not told.
+        // A fraction outside 0 to 1 is not passed on.
         said.fraction = said.fraction.filter(|fraction| (0.0..=1.0).contains(fraction));
         Ok(if self.progress <= self.limits.progress_messages { Step::Progress(said) } else { Step::Drop })
     }
@@ -227,7 +230,8 @@ impl Ledger {
         Ok(Outcome::Unfit(side, problems))
     }
 
-    /// What may be unfit now. An input is found so before its handler starts, so that what a caller is blamed for cost nothing else.
+    /// Checks that `side` can be found invalid at this point. An input is checked before its
+    /// handler starts, so a caller is never blamed for a run that cost more.
     fn check_side(&self, side: Side) -> Result<(), Breach> {
         if matches!(self.work, Work::Check(asked) if asked != side) {
             return Err(Breach::Protocol("a misfit of what was not checked"));
@@ -245,7 +249,7 @@ impl Ledger {
     }
 }
 
-/// Whether only a handler that runs can have sent it.
+/// Returns whether only a running handler can have sent this message.
 fn shows_a_handler(message: &ToHost) -> bool {
     matches!(message, ToHost::Begun | ToHost::Op { .. } | ToHost::Log(_) | ToHost::Progress(_))
 }
@@ -254,7 +258,7 @@ fn over(count: u64, limit: u64, what: &str) -> Result<(), Breach> {
     if count > limit + SLACK { Err(Breach::Limit(StopReason::Ops { what: what.into(), limit })) } else { Ok(()) }
 }
 
-/// Shortens `text` to at most `bytes`, between characters.
+/// Shortens `text` to at most `bytes` at a character boundary.
 fn cut(text: &mut String, bytes: u64) {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     if text.len() > bytes {

@@ -1,8 +1,8 @@
-//! The host's side of the sandbox: starts workers, leases them to calls, keeps budgets, kills.
+//! The host's side of the sandbox: starts workers, leases them to calls, enforces budgets, kills.
 //!
-//! Invariant: a worker that overran any part of its budget never serves a second call.
-//! `exchange` makes the proof that a call ended as it should, `Lease::recycle` and `Lease::hand_over`
-//! take nothing else, and `Lease::is_fit` asserts the rest again when a worker is leased.
+//! Invariant: a worker that overran any part of its budget never serves a second call. `exchange`
+//! creates the proof that a call ended normally, `Lease::recycle` and `Lease::hand_over` require
+//! it, and `Lease::is_fit` asserts the other conditions when a worker is leased.
 //!
 //! ```text
 //! Pool::run ─▶ scheduler    a running slot, a process, fairness, the queue, the breaker
@@ -10,14 +10,15 @@
 //!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spares`, `places`, `spawner`, `zygote`, `groups`
 //!           ─▶ exchange     frames out and in, ops, `ledger` checks every claim, `flow` holds ops until their bytes fit
 //!              watchdog     kills at limit + grace by the host's own clocks: `budget`, `usage`
-//!           ─▶ lease        back to the idle for the next call, or ended, and reaped by `reaper`
-//! core                      what all share
-//! maintenance               age and memory, the watchdog's rounds and the slowed calls' `turns`, shutdown: off the path of calls
+//!           ─▶ lease        idle again and ready for the next call, or ended and reaped by `reaper`
+//! core                      shared state
+//! maintenance               off the path of calls: replacement by age and memory, watchdog rounds, `turns` of slowed calls, shutdown
 //! ```
 //!
-//! Each of these names only those further down in: `pool`, `maintenance`, `ahead`, `checkout`, `spares`, `lease`, `faults`,
-//! `core`, `idle`, `exchange`, `flow`, `ledger`, `spawner`, `zygote`, `turns`, `process`, `reaper`, `places`, `groups`, `pipeline`, `watchdog`,
-//! `scheduler`, and what knows of none.
+//! Each module uses only modules further down this list: `pool`, `maintenance`, `ahead`,
+//! `checkout`, `spares`, `lease`, `faults`, `core`, `idle`, `exchange`, `flow`, `ledger`,
+//! `spawner`, `zygote`, `turns`, `process`, `reaper`, `places`, `groups`, `pipeline`, `watchdog`,
+//! `scheduler`, and modules that use none of these.
 
 #![warn(missing_docs)]
 

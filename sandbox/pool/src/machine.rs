@@ -1,23 +1,23 @@
-//! What this machine has for workers, or the control groups that this process is in, where those have less.
+//! Resources of this machine, or of the control groups of this process if these have less.
 
 use std::{fs, path::Path};
 
-/// Where control groups are.
+/// Mount point of control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
-/// Which ones this process is in.
+/// Lists the control groups of this process.
 const OWN: &str = "/proc/self/cgroup";
 
-/// What there is.
+/// The resources of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     /// Memory, in bytes.
     pub memory_bytes: u64,
-    /// Processes and threads, as far as anything bounds them.
+    /// Maximum number of processes and threads. `u64::MAX` if nothing limits it.
     pub tasks: u64,
 }
 
 impl Machine {
-    /// This one, for this process.
+    /// Returns the resources available to this process.
     #[must_use]
     pub fn this() -> Self {
         let info = rustix::system::sysinfo();
@@ -25,8 +25,9 @@ impl Machine {
         machine.within(Path::new(GROUPS), &fs::read_to_string(OWN).unwrap_or_default())
     }
 
-    /// What of it the groups allow that `own` names, as in cgroups(7): those of version 2 are at the root or in `unified`, those
-    /// of version 1 in a folder for each controller.
+    /// Reduces the resources to the limits of the groups that `own` names (cgroups(7)). Groups of
+    /// version 2 are at the root or in `unified`, those of version 1 in a folder for each
+    /// controller.
     fn within(self, root: &Path, own: &str) -> Self {
         own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')).fold(self, |left, (controllers, path)| {
             let least = |folders: &[&str], file, known| {
@@ -45,8 +46,8 @@ impl Machine {
     }
 }
 
-/// The least number in `file` of the group at `path` and of those that it is in. In a container the path may be another one's:
-/// then the root is the group.
+/// Returns the lowest number in `file` of the group at `path` and of its ancestors. In a container
+/// the path may be outside the visible tree. Then the root is the group.
 fn least_of(root: &Path, path: &str, file: &str) -> Option<u64> {
     let group = root.join(path.trim_start_matches('/'));
     let groups = group.ancestors().take_while(|group| group.starts_with(root));

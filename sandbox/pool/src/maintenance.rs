@@ -1,4 +1,5 @@
-//! What looks after a pool off the path of calls: its start and end, the watchdog's rounds, workers grown old or large.
+//! Background upkeep of a pool: start and shutdown, the watchdog's rounds, and replacement of old
+//! or large workers.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -21,17 +22,19 @@ use crate::{
     watchdog::Look,
 };
 
-/// How often there is a look for what is old.
+/// Interval between two maintenance rounds.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What a process may hold of its own, in bytes, without its growth being taken for a leak: a young heap fills up.
+/// Private memory below which growth of a process is not taken for a leak, in bytes. A young heap
+/// fills up.
 const YOUNG_BYTES: u64 = 40 << 20;
 
-/// Starts a pool in the current runtime, and its spares in the background.
+/// Starts a pool in the current runtime, with its spares in the background.
 ///
 /// # Errors
 ///
-/// [`PoolError::Spawn`] outside a runtime, without the worker's binary, or without threads; [`PoolError::FewUsers`].
+/// [`PoolError::Spawn`] outside a runtime, without the worker's binary, or if threads cannot be
+/// started; [`PoolError::FewUsers`].
 pub(crate) fn start(config: PoolConfig) -> Result<Arc<Core>, PoolError> {
     let runtime = Handle::try_current().map_err(|error| PoolError::Spawn(error.to_string()))?;
     let worker = std::fs::metadata(&config.worker).map_err(|error| PoolError::Spawn(format!("{}: {error}", config.worker.display())))?;
@@ -51,7 +54,7 @@ pub(crate) fn start(config: PoolConfig) -> Result<Arc<Core>, PoolError> {
     Ok(core)
 }
 
-/// On a thread of its own: whatever the runtime is at, nobody grows unseen.
+/// Runs the watchdog. It has its own thread, so that a busy runtime does not delay it.
 fn watch(alarm: &Alarm, core: &Weak<Core>) {
     let mut turns = Turns::of_this_machine();
     alarm.ring(|round| Some(core.upgrade()?.look_at_everyone(round, &mut turns)));
@@ -68,11 +71,11 @@ async fn maintain(core: Weak<Core>) {
 }
 
 impl Core {
-    /// Lets the calls under way end, refuses all others, and leaves no process.
+    /// Lets running calls end, refuses all others, and ends every process.
     pub(crate) async fn shut_down(&self) {
         self.scheduler.close();
         self.scheduler.drained().await;
-        // From here on no process is started that is not ended again at once.
+        // From here on, a process that starts is ended at once.
         self.idle().closed = true;
         self.stopped.cancel();
         self.everyone().iter().for_each(|process| self.discard(process));
@@ -83,13 +86,14 @@ impl Core {
         self.spawner.all_reaped().await;
     }
 
-    /// Ends the workers that hold `version` for `endpoint`: idle ones now, the others when their call has ended.
+    /// Ends the workers that hold `version` for `endpoint`: idle ones now, busy ones after their
+    /// call.
     pub(crate) fn retire(&self, endpoint: &str, version: &str) {
         let holders = self.everyone().into_iter().filter(|process| process.holds(endpoint, version));
         holders.for_each(|process| self.retire_process(&process));
     }
 
-    /// One round of the watchdog, past every process. How long the next one may be in coming.
+    /// Looks once at every process. Returns the time until the next look.
     fn look_at_everyone(&self, round: Round, turns: &mut Turns) -> Duration {
         let (everyone, mut soonest) = (self.everyone(), Duration::MAX);
         for process in &everyone {
@@ -101,7 +105,8 @@ impl Core {
                 }
                 Look::Dead => process.end(),
                 Look::Over(reason) => {
-                    // First: the call that learns of its end may be followed by who reads the counts.
+                    // Counted before the call learns of the end, because its caller may read the
+                    // counters next.
                     count(&self.counters.kills);
                     process.end();
                     tracing::info!(pid = process.pid, reason = %reason, "worker was killed");
@@ -114,7 +119,7 @@ impl Core {
         soonest
     }
 
-    /// One round: what nobody used for long goes, and what is due is replaced.
+    /// Ends workers that were idle for long, and replaces those that are due.
     fn maintain(self: &Arc<Self>) {
         self.scheduler.forget_absent();
         self.sweep_idle();
@@ -125,13 +130,13 @@ impl Core {
                 self.tasks.spawn(replace(Arc::clone(self), process));
             }
         }
-        // Those that run may have grown.
+        // Running processes may have grown.
         self.make_room();
         self.make_room_for_spares();
         self.refill();
     }
 
-    /// Ends idle workers that nobody used for long, and those that died.
+    /// Ends idle workers that were unused for long or have died.
     fn sweep_idle(&self) {
         let (swept, faults) = {
             let mut idle = self.idle();
@@ -142,7 +147,7 @@ impl Core {
         swept.iter().for_each(|process| self.discard(process));
     }
 
-    /// Whether a worker has to be replaced for its age, its calls or its memory.
+    /// Returns whether a worker must be replaced because of its age, calls or memory.
     fn is_due(&self, process: &Process) -> bool {
         let reusable = process.loaded.get().is_some_and(|holding| holding.isolation == Isolation::Warm);
         if !reusable || process.is_retired() || process.is_being_replaced.load(Ordering::Acquire) {
@@ -159,16 +164,16 @@ impl Core {
     }
 }
 
-/// Whether a process that held `first` bytes holds too many `now`.
+/// Returns whether growth from `first` to `now` bytes is taken for a leak.
 fn is_leak(first: u64, now: u64, max_growth: u64) -> bool {
     now > first.saturating_mul(max_growth).max(YOUNG_BYTES)
 }
 
-/// Makes a worker ready that takes the place of `old`, then lets the old one go.
+/// Prepares a worker that replaces `old`, then retires the old one.
 async fn replace(core: Arc<Core>, old: Arc<Process>) {
     let Some(holding) = old.loaded.get() else { return };
     match core.lease_loaded(Wanted::of(holding, old.tier), &|_| ()).await {
-        // Retired meanwhile: nobody is to take its place.
+        // Retired meanwhile: it needs no replacement.
         Ok(_) if old.is_retired() => {}
         Ok((fresh, clean)) => {
             fresh.recycle(clean);

@@ -1,29 +1,33 @@
-//! Namespaces of PIDs for workers that are started by themselves; one that is forked has its own from its [zygote](crate::zygote).
+//! PID namespaces for workers that start without a zygote. A forked worker gets its own from its
+//! [zygote](crate::zygote).
 
 use std::{fs::File, io, os::fd::AsFd};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-/// The namespace of PIDs that this process is in. To begin others it takes `CAP_SYS_ADMIN`.
+/// The PID namespace of this process. Creating others needs `CAP_SYS_ADMIN`.
 #[derive(Debug)]
 pub(crate) struct PidNamespace(File);
 
 impl PidNamespace {
+    /// Opens the namespace of this process.
+    ///
     /// # Errors
     ///
-    /// Where the system would not let a thread that starts processes elsewhere come back to it.
+    /// The error of the system, if a thread that has switched namespaces could not switch back.
     pub(crate) fn own() -> io::Result<Self> {
         let own = Self(File::open("/proc/self/ns/pid")?);
         own.come_back()?;
         Ok(own)
     }
 
-    /// Has the process that `start` starts be the first of a namespace of its own; where the system refuses that, one as any other.
-    /// This thread's next ones are in this process's again.
+    /// Calls `start` so that the process it starts is the first in a new namespace. If the system
+    /// refuses that, the process stays in the current namespace. Afterwards this thread starts
+    /// processes in its own namespace again.
     ///
     /// # Errors
     ///
-    /// Those of `start`, and the system's where it refuses what it granted before.
+    /// Those of `start`, and the system's error if switching back fails.
     pub(crate) fn outside<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let left = begin();
         let started = start();

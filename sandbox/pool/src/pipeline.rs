@@ -1,24 +1,25 @@
-//! Calls sent ahead: written to a worker's socket while the worker is still at another call.
+//! Pipelining: calls are written to a worker's socket while the worker is still busy with another
+//! call.
 //!
-//! A handler that answers within microseconds costs less than waking a process for each of its calls. Its
-//! calls are therefore pipelined, as requests are in HTTP or Redis: the worker finds the next ones in its
-//! socket and runs them one after the other, and each hands the worker over to the next.
+//! For a handler that answers within microseconds, waking a process costs more than the call. Its
+//! calls are therefore pipelined, like requests in HTTP or Redis: the worker finds the next calls
+//! in its socket and runs them in order, and each call hands the worker over to the next.
 //!
 //! ```text
 //! call A  drive ─────────────▶ Done ─┐
-//! call B    send_ahead ─▶ wait ──────┴▶ drive: its Done may be here already ─▶ the next, or the idle
+//! call B    send_ahead ─▶ wait ──────┴▶ drive: its Done may be here already ─▶ the next call, or idle
 //! ```
 //!
-//! A call is sent ahead rather than given a process of its own where its endpoint is busy, nobody waits
-//! for a slot, and what waits at the worker already is soon done, by what its last calls cost. Where the
-//! running call waits for something after all, its worker declines what was sent ahead, see
-//! [`ToHost::Declined`](tollhouse_protocol::ToHost::Declined).
+//! A call is sent ahead instead of getting its own process if its endpoint is busy, nobody waits
+//! for a slot, and the calls that already wait at the worker should be done soon, judging by the
+//! cost of its last calls. If the running call waits for something after all, its worker declines
+//! the calls that were sent ahead (see [`ToHost::Declined`](tollhouse_protocol::ToHost::Declined)).
 //!
-//! Invariant: a call that was sent ahead has no effect before its turn. What it asks for and logs is
-//! read by its own task alone, so until then it may be run elsewhere, or given up. A worker whose next
-//! call was given up is ended, and so is one whose call ends in disorder; who waits there goes elsewhere.
-//! Invariant: calls are written in the order in which they get their turns, each whole before the next;
-//! else one would get the answer of another.
+//! Invariant: a call that was sent ahead has no effect before its turn. Only its own task reads its
+//! ops and logs, so until then it can be run elsewhere or abandoned. If the next call of a worker
+//! was abandoned, or a call ends abnormally, the worker is ended and waiting calls go elsewhere.
+//! Invariant: calls are written in the order of their turns, each completely before the next.
+//! Otherwise a call could get the answer of another.
 
 #[cfg(test)]
 mod tests;
@@ -34,38 +35,42 @@ use tollhouse_protocol::Spent;
 
 use crate::{budget::Budget, wire::Buffers};
 
-/// What a call of a worker costs that has shown nothing yet, or that asked for something, in microseconds.
+/// Assumed cost of a call, in microseconds, if the worker has run none yet or its last call used
+/// ops.
 const UNKNOWN_US: u64 = 1_000_000;
 
-/// By which part of itself the estimate falls with each call that cost less.
+/// The estimate falls by 1/`FALL` with each cheaper call.
 const FALL: u64 = 8;
 
-/// The calls that were sent ahead to one worker. `T` is what the call before hands over to each when its turn comes.
+/// The calls that were sent ahead to one worker. `T` is what a call receives from its predecessor
+/// when its turn comes.
 #[derive(Debug)]
 pub(crate) struct Pipeline<T> {
-    /// Most calls that wait here.
+    /// Maximum number of waiting calls.
     most: usize,
-    /// Processor time of all that wait here, at most, in microseconds.
+    /// Maximum processor time of all waiting calls, in microseconds.
     time_us: u64,
     state: Mutex<State<T>>,
-    /// Held while a call is sent, so that calls are written in the order of `ahead`. Locked before `state`.
+    /// Held while a call is sent, so that calls are written in the order of `ahead`. Locked before
+    /// `state`.
     writing: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct State<T> {
-    /// Whether a call may be sent ahead: the running one was written whole and has asked for nothing, all that was sent
-    /// ahead was written whole, and the worker is not about to be idle.
+    /// Whether a call may be sent ahead: the running call and all those sent ahead were written
+    /// completely, the running call has used no ops, and the worker is not about to become idle.
     open: bool,
-    /// What a call costs at most, by the last ones, in microseconds. Rises at once, falls slowly.
+    /// Estimated maximum cost of a call, from the last ones, in microseconds. Rises at once, falls
+    /// slowly.
     cost_us: u64,
-    /// In the order in which they were sent.
+    /// In sending order.
     ahead: VecDeque<Next<T>>,
-    /// What the socket did not take of the last one. From then on it is not open.
+    /// The unwritten rest of the last call. While there is one, `open` is false.
     rest: Vec<u8>,
 }
 
-/// A call that was sent ahead, as the call before it sees it.
+/// A call that was sent ahead, as its predecessor sees it.
 #[derive(Debug)]
 pub(crate) struct Next<T> {
     pub(crate) budget: Budget,
@@ -73,25 +78,25 @@ pub(crate) struct Next<T> {
 }
 
 impl<T> Pipeline<T> {
-    /// For `most` calls, and no more than take `time` together.
+    /// Creates a pipeline for at most `most` calls that take at most `time` together.
     pub(crate) fn new(most: usize, time: Duration) -> Self {
         let state = State { open: false, cost_us: UNKNOWN_US, ahead: VecDeque::new(), rest: Vec::new() };
         Self { most, time_us: u64::try_from(time.as_micros()).unwrap_or(u64::MAX), state: Mutex::new(state), writing: Mutex::default() }
     }
 
-    /// Lets calls be sent ahead. The worker's call must have been written whole.
+    /// Permits sending calls ahead. The worker's current call must have been written completely.
     pub(crate) fn open(&self) {
         let mut state = self.lock();
         state.open = state.rest.is_empty();
     }
 
-    /// How many calls may be sent ahead now.
+    /// Returns how many calls may be sent ahead now.
     pub(crate) fn room(&self) -> usize {
         self.room_in(&self.lock())
     }
 
-    /// Lets no more calls be sent ahead: the running one asks for something, or waits. What is left to be written is to
-    /// go out before anything else.
+    /// Stops sending calls ahead, because the running call uses an op or waits. The unwritten rest
+    /// moves to `buffers` and must be written first.
     pub(crate) fn close(&self, buffers: &mut Buffers) {
         // Waits for a call that is being written.
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,29 +105,30 @@ impl<T> Pipeline<T> {
         buffers.put_encoded(&mut state.rest);
     }
 
-    /// Leaves it to the call whose turn has come to write what is left to be written. With anything left it is closed, and
-    /// what is being written now is of a later call.
+    /// Moves the unwritten rest to `buffers`, for the call whose turn has come. With a rest the
+    /// pipeline is closed, so whatever is being written now belongs to a later call.
     pub(crate) fn take_rest(&self, buffers: &mut Buffers) {
         buffers.put_encoded(&mut self.lock().rest);
     }
 
-    /// Whether calls may be sent ahead once this worker runs one.
+    /// Returns whether calls may be sent ahead once this worker runs one.
     pub(crate) fn is_brief(&self) -> bool {
         self.most > 0 && self.lock().cost_us <= self.time_us
     }
 
-    /// Calls that wait for their turn.
+    /// Returns the number of calls that wait for their turn.
     pub(crate) fn len(&self) -> usize {
         self.lock().ahead.len()
     }
 
-    /// The worker sent the first of them back; false when it cannot have: there is none, or it was not written whole.
+    /// Removes the first call because the worker declined it. Returns false if that is impossible:
+    /// no call waits, or it was not written completely.
     pub(crate) fn decline(&self) -> bool {
         let mut state = self.lock();
         state.rest.is_empty() && state.ahead.pop_front().is_some()
     }
 
-    /// The call that the worker runs next; without one nothing more may be sent ahead.
+    /// Returns the call that the worker runs next. Without one, no more calls may be sent ahead.
     pub(crate) fn next(&self, spent: &Spent) -> Option<Next<T>> {
         let mut state = self.lock();
         let cost_us = if spent.ops == 0 { spent.cpu_us } else { UNKNOWN_US };
@@ -132,14 +138,14 @@ impl<T> Pipeline<T> {
         next
     }
 
-    /// Ends it with its worker: whoever waits learns that it is to go elsewhere.
+    /// Ends the pipeline with its worker. Waiting calls learn that they must run elsewhere.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.open = false;
         state.ahead.clear();
     }
 
-    /// Writes `frame`, if there is room.
+    /// Writes `frame` if there is room.
     pub(crate) fn send(&self, stream: &UnixStream, frame: &[u8], budget: Budget) -> Option<oneshot::Receiver<T>> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (turn, waiting) = oneshot::channel();
@@ -148,10 +154,10 @@ impl<T> Pipeline<T> {
             if self.room_in(&state) == 0 {
                 return None;
             }
-            // Before it is written: its answer may be here before `try_write` returns.
+            // Before writing, because the answer may arrive before `try_write` returns.
             state.ahead.push_back(Next { budget, turn });
         }
-        // A socket that has ended takes nothing, and whoever comes next finds out.
+        // A closed socket takes nothing. The next call to use it will notice.
         let written = stream.try_write(frame).unwrap_or(0);
         if written < frame.len() {
             let mut state = self.lock();

@@ -1,8 +1,9 @@
-//! Places for processes: how many there are at once, and what they hold of the machine's memory together.
+//! Places for processes: limits their number and their total memory.
 //!
-//! A place is taken before a process is ordered, and given back when the system has let go of it: one that was killed has its
-//! memory for a while yet. What a process holds is measured; until it is, [`UNMEASURED_BYTES`] stand for it. Zygotes have
-//! no places, and what they hold is not for others either. One process may always be, however little memory there is.
+//! A place is taken before a process is ordered, and released when the process is gone from the
+//! system, because a killed process keeps its memory for a while. The memory of a process is
+//! measured. Until then it counts as [`UNMEASURED_BYTES`]. Zygotes need no place, but their memory
+//! counts. One process is always allowed, however little memory there is.
 
 #[cfg(test)]
 mod tests;
@@ -13,10 +14,11 @@ use tokio::sync::{Notify, futures::Notified};
 
 use crate::{groups::Bounds, users::Turn, zygote::Census};
 
-/// What a process is taken to hold until it is measured: above what one has of its own when it has loaded a handler.
+/// Assumed memory of a process before it is measured. More than a process with a loaded handler
+/// has.
 pub(crate) const UNMEASURED_BYTES: u64 = 16 << 20;
 
-/// See the module's documentation.
+/// The places of a pool.
 #[derive(Debug)]
 pub(crate) struct Places {
     most: usize,
@@ -28,12 +30,12 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct State {
     taken: Share,
-    /// The part of that whose processes were ended, and are there yet.
+    /// The part of `taken` whose processes were ended but are not gone yet.
     leaving: Share,
-    /// Those who wait for a place.
+    /// Number of waiters for a place.
     waiting: usize,
     zygotes: Census,
-    /// Whom processes become, for as long as they have their places.
+    /// The users that processes run as, each assigned for the lifetime of a place.
     users: Turn,
 }
 
@@ -43,14 +45,14 @@ struct Share {
     bytes: u64,
 }
 
-/// What keeps somebody from a place who waits for one, or is more than there is to be.
+/// The resource that is short: a waiter cannot get a place, or the limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
     Places,
     Memory,
 }
 
-/// A place for one process. Dropping it gives it back.
+/// A place for one process. Dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
@@ -65,23 +67,24 @@ struct Held {
     is_leaving: bool,
 }
 
-/// Somebody who waits for a place.
+/// Registers a waiter for a place while it lives.
 #[derive(Debug)]
 pub(crate) struct Waits<'a>(&'a Places);
 
 impl Places {
-    /// So many, one at least, whose processes may hold `most_bytes` together, and become `users`.
+    /// Creates `most` places, at least one, for processes that hold at most `most_bytes` together
+    /// and run as `users`.
     pub(crate) fn new(most: usize, most_bytes: u64, users: Turn) -> Arc<Self> {
         let state = Mutex::new(State { users, ..State::default() });
         Arc::new(Self { most: most.max(1), most_bytes, state, changed: Notify::new() })
     }
 
-    /// A place, if there is one.
+    /// Takes a place, if one is free.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Arc<Place>> {
         self.state().take(self).map(|user| self.place(user))
     }
 
-    /// A place that nobody waits for, if there is one.
+    /// Takes a place, if one is free and nobody waits for it.
     pub(crate) fn take_unwanted(self: &Arc<Self>) -> Option<Arc<Place>> {
         let mut state = self.state();
         let user = if state.waiting == 0 { state.take(self) } else { None };
@@ -93,18 +96,19 @@ impl Places {
         Arc::new(Place { places: Arc::clone(self), user, bounds: OnceLock::new(), held })
     }
 
-    /// Notes that somebody waits for a place, as long as the value lives.
+    /// Registers a waiter for a place, as long as the value lives.
     pub(crate) fn wait(&self) -> Waits<'_> {
         self.state().waiting += 1;
         Waits(self)
     }
 
-    /// What is lacking once those have left who are about to: for those who wait, or memory for those who are there.
+    /// Returns what will be short after the departing processes are gone: places or memory for
+    /// waiters, or memory for existing processes.
     pub(crate) fn lack(&self) -> Option<Lack> {
         self.lack_with(0)
     }
 
-    /// The same of those who wait and of `others`, who do not.
+    /// Returns the lack as if `others` were waiting too.
     pub(crate) fn lack_with(&self, others: usize) -> Option<Lack> {
         let State { taken, leaving, waiting, zygotes, .. } = *self.state();
         let waiting = waiting + others;
@@ -118,29 +122,30 @@ impl Places {
         }
     }
 
-    /// Says that a process is idle: one who waits may have it, or its place.
+    /// Signals that a process is idle, so that a waiter may use it or its place.
     pub(crate) fn note_idle(&self) {
         if self.state().waiting > 0 {
             self.changed.notify_waiters();
         }
     }
 
-    /// Ends when a place was given back, or may be had by ending somebody. [Enabled](Notified::enable) it misses nothing.
+    /// Returns a future that completes when a place was released, or can be obtained by ending an
+    /// idle process. Once [enabled](Notified::enable) it misses no change.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// How many processes there are, with those that are on their way and those that are about to leave.
+    /// Returns the number of processes, including those that start or end.
     pub(crate) fn taken(&self) -> usize {
         self.state().taken.places
     }
 
-    /// What they hold together.
+    /// Returns the memory of all processes, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.state().taken.bytes
     }
 
-    /// Notes what the zygotes were measured to hold.
+    /// Records the measured memory of the zygotes.
     pub(crate) fn note_zygotes(&self, zygotes: Census) {
         let before = std::mem::replace(&mut self.state().zygotes, zygotes);
         if zygotes.bytes < before.bytes {
@@ -148,7 +153,7 @@ impl Places {
         }
     }
 
-    /// What the zygotes were when they were last looked at.
+    /// Returns the last measurement of the zygotes.
     pub(crate) fn zygotes(&self) -> Census {
         self.state().zygotes
     }
@@ -159,7 +164,7 @@ impl Places {
 }
 
 impl State {
-    /// Whom the process of a place becomes, if there is one.
+    /// Takes a place if one is free, with the user of its process.
     fn take(&mut self, places: &Places) -> Option<Option<u32>> {
         let bytes = self.taken.bytes + UNMEASURED_BYTES;
         let is_free = self.taken.places < places.most && (self.taken.places == 0 || bytes + self.zygotes.bytes <= places.most_bytes);
@@ -171,27 +176,28 @@ impl State {
 }
 
 impl Place {
-    /// Whom its process becomes, and no other one: `None` where it stays who the host is.
+    /// Returns the user of its process, which no other process has. `None` means the host's own
+    /// user.
     pub(crate) fn user(&self) -> Option<u32> {
         self.user
     }
 
-    /// Puts bounds around its process, which was just started: for good.
+    /// Sets the limits of its process, which has just started. They are final.
     pub(crate) fn bind(&self, bounds: Bounds) {
         let _ = self.bounds.set(bounds);
     }
 
-    /// Those bounds, once there is a process.
+    /// Returns those limits, once there is a process.
     pub(crate) fn bounds(&self) -> Option<&Bounds> {
         self.bounds.get()
     }
 
-    /// What its process was measured to hold.
+    /// Returns the measured memory of its process, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.held().bytes
     }
 
-    /// Notes what its process was measured to hold.
+    /// Records the measured memory of its process, in bytes.
     pub(crate) fn note(&self, bytes: u64) {
         let mut held = self.held();
         let mut state = self.places.state();
@@ -207,7 +213,7 @@ impl Place {
         }
     }
 
-    /// Notes that its process was ended.
+    /// Records that its process was ended.
     pub(crate) fn leave(&self) {
         let mut held = self.held();
         if !held.is_leaving {

@@ -1,4 +1,4 @@
-//! The pool, as the host sees it.
+//! The public interface of the pool.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,31 +18,32 @@ use crate::{
     status::{Status, count},
 };
 
-/// Bundles of one owner that are [checked](Pool::check) at once.
+/// Maximum number of concurrent [checks](Pool::check) for one owner.
 const CHECKS: usize = 4;
 
-/// The workers of one host. Clones share them; the last one dropped kills them.
+/// The workers of one host. Clones share them. Dropping the last clone kills them.
 #[derive(Debug, Clone)]
 pub struct Pool {
     core: Arc<Core>,
 }
 
 impl Pool {
-    /// Starts a pool in the current runtime, and its spares in the background.
+    /// Starts a pool in the current runtime, with its spares in the background.
     ///
     /// # Errors
     ///
-    /// [`PoolError::Spawn`] outside a tokio runtime, or when the worker's binary is not there.
-    /// Whether it works is what [`ready`](Self::ready) finds out.
+    /// [`PoolError::Spawn`] outside a tokio runtime, or if the worker's binary does not exist. Use
+    /// [`ready`](Self::ready) to find out whether the binary works.
     pub fn start(config: PoolConfig) -> Result<Self, PoolError> {
         maintenance::start(config).map(|core| Self { core })
     }
 
-    /// Waits until one worker of [`PoolConfig::tier`] is ready, and says what became of its jail.
+    /// Waits until one worker of [`PoolConfig::tier`] is ready, and returns its jail report.
     ///
     /// # Errors
     ///
-    /// [`PoolError::Spawn`] when a worker cannot be started, or lacks a layer of [`PoolConfig::strict`].
+    /// [`PoolError::Spawn`] if a worker cannot be started, or lacks a layer of
+    /// [`PoolConfig::strict`].
     pub async fn ready(&self) -> Result<JailReport, PoolError> {
         let lease = self.core.lease_blank(HOST, self.core.config.tier).await?;
         let jail = lease.process().jail().cloned().unwrap_or_default();
@@ -50,14 +51,13 @@ impl Pool {
         Ok(jail)
     }
 
-    /// Loads a bundle of `owner` in a worker that does nothing else, under the limits of loading. Tells `used` how much processor time the
-    /// worker took, also where the bundle does not load.
+    /// Loads a bundle of `owner` in a fresh worker, within the limits of loading. `used` gets the
+    /// processor time of the worker, even if the load fails.
     ///
     /// # Errors
     ///
-    /// [`PoolError::Load`] with line and column where the handler does not load,
-    /// [`PoolError::Schema`] with the pointer where a schema cannot be used; the others as of
-    /// [`run`](Self::run).
+    /// [`PoolError::Load`] with line and column if the handler does not load, [`PoolError::Schema`]
+    /// with the pointer if a schema is not usable; the others as for [`run`](Self::run).
     pub async fn check(
         &self,
         owner: &str,
@@ -66,7 +66,8 @@ impl Pool {
         tier: Tier,
         used: &(dyn Fn(Duration) + Sync),
     ) -> Result<Loaded, PoolError> {
-        // Whoever uploads what does not end holds up their own uploads, whatever those are called, and nobody else's.
+        // All checks of an owner share one endpoint name, so endless code delays only that owner's
+        // uploads, whatever their names.
         let endpoint = &format!("{owner}/publishing");
         let ask = Ask { owner, endpoint, caller: None, concurrency: CHECKS };
         let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
@@ -84,12 +85,12 @@ impl Pool {
         loaded
     }
 
-    /// Runs one call, to its end or to its limits. Dropping the future kills the worker.
+    /// Runs one call to its end or its limits. Dropping the future kills the worker.
     ///
     /// # Errors
     ///
-    /// [`PoolError`]: the handler did not run, and repeating the call is safe. What the handler
-    /// did wrong is in [`Ran::outcome`].
+    /// [`PoolError`] means that the handler did not run, and a retry is safe. Faults of the handler
+    /// are in [`Ran::outcome`].
     pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<Ran, PoolError> {
         let core = &self.core;
         let Job { bundle, owner, endpoint, caller, by_owner, isolation, tier, concurrency, start } = job;
@@ -122,44 +123,46 @@ impl Pool {
         Ok(Ran { outcome: ended.outcome, spent: ended.spent, cold })
     }
 
-    /// Ends the workers that hold `version` for `endpoint`: idle ones now, the others after their call. A version is named
-    /// after its code, which anybody may publish as well: another endpoint's workers are none of this one's business.
+    /// Ends the workers that hold `version` for `endpoint`: idle ones now, busy ones after their
+    /// call. A version is named after its code, which other endpoints may use as well. Their
+    /// workers are not affected.
     pub fn retire(&self, endpoint: &str, version: &str) {
         self.core.retire(endpoint, version);
     }
 
-    /// How long calls of `endpoint` are refused yet with [`PoolError::Held`], by all or by some callers; `None` where they are not.
+    /// Returns how much longer calls of `endpoint` are refused with [`PoolError::Held`], for all or
+    /// for some callers. `None` if they are not.
     #[must_use]
     pub fn held(&self, endpoint: &str) -> Option<Duration> {
         self.core.scheduler.held(endpoint)
     }
 
-    /// The least strict tier of its calls: [`PoolConfig::tier`].
+    /// Returns the least strict tier of the pool's calls: [`PoolConfig::tier`].
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.core.config.tier
     }
 
-    /// How the pool is doing.
+    /// Returns the current status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.core.status()
     }
 
-    /// Whether starts of workers fail, one after the other.
+    /// Returns whether several starts of workers have failed in a row.
     #[must_use]
     pub fn cannot_start(&self) -> bool {
         self.core.cannot_start()
     }
 
-    /// Lets the calls under way end, refuses all others, then kills every worker and waits until
-    /// the system has none of them left. No call outlasts its wall limit, so this ends too.
+    /// Lets running calls end, refuses all others, then kills every worker and waits until all are
+    /// gone from the system. Every call has a wall limit, so this terminates.
     pub async fn shutdown(&self) {
         self.core.shut_down().await;
     }
 }
 
-/// Counts a call whose future was dropped.
+/// Counts a cancellation if the call's future is dropped.
 struct Cancel<'a>(&'a Core);
 
 impl Cancel<'_> {

@@ -1,4 +1,4 @@
-//! One worker process, and the socket by which it is spoken to.
+//! A worker process and its socket.
 
 use std::{
     sync::{
@@ -28,39 +28,41 @@ use crate::{
     wire::Buffers,
 };
 
-/// How long the end of a process may come after that of its stream, and how far apart there is a look at it. One that broke the
-/// protocol has not ended at all; on a busy machine one that has may wait for its turn to do so.
+/// Maximum wait for the exit of a process after its stream has ended, and the interval of the
+/// checks. A process that broke the protocol has not exited at all. On a busy machine an exiting
+/// one may have to wait for the processor.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// A worker process. Dropping it kills it.
+/// A worker process. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// How it runs code.
+    /// How the process runs code.
     pub(crate) tier: Tier,
     pub(crate) link: Link,
     pub(crate) born: Instant,
     child: Mutex<Adopted>,
-    /// Until the system has let go of it.
+    /// Its place, until the system has removed the process.
     place: Weak<Place>,
-    /// How it ended, once that was asked for: it is waited for once, whoever asks.
+    /// How it ended, once determined. Determined only once, even if several tasks ask.
     exited: OnceCell<Option<Exit>>,
     jail: OnceLock<JailReport>,
-    /// What it holds, once it holds something.
+    /// Its code, once loaded.
     pub(crate) loaded: OnceLock<Holding>,
     pub(crate) calls: AtomicU64,
-    /// What it held of its own when it was first looked at after a call, in bytes; 0 before.
+    /// Its private memory at the first measurement after a call, in bytes; 0 before.
     pub(crate) first_own_bytes: AtomicU64,
-    /// Calls it had served when it was last measured, and how often that was done since: see [`MEASURES`](Self::MEASURES).
+    /// Encodes the calls served at the last measurement and the number of measurements since: see
+    /// [`MEASURES`](Self::MEASURES).
     measured: AtomicU64,
-    /// Whether one that takes its place is under way.
+    /// Whether a replacement is being started.
     pub(crate) is_being_replaced: AtomicBool,
     /// Whether it must not serve another call.
     is_retired: AtomicBool,
 }
 
-/// A worker's socket, what was sent ahead over it, and the budget that its process is under.
+/// A worker's socket, the calls sent ahead over it, and the budget of its process.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) stream: UnixStream,
@@ -68,14 +70,15 @@ pub(crate) struct Link {
     pub(crate) meter: Meter,
 }
 
-/// What a call hands over to the next one on its worker: the worker. Its running slot goes with it.
+/// The resources that a call hands over to the next call on its worker, together with the running
+/// slot.
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub(crate) process: Arc<Process>,
     pub(crate) buffers: Buffers,
 }
 
-/// The code in a worker, and for whom.
+/// The code in a worker, and its endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Holding {
     pub(crate) bundle: Arc<Bundle>,
@@ -86,8 +89,8 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// Whether a worker that holds `self` may serve a call of `endpoint` with this bundle and these
-    /// limits. Another endpoint with the same code gets a process of its own.
+    /// Returns whether a worker with this code may serve a call of `endpoint` with this bundle and
+    /// these limits. Another endpoint with the same code gets its own process.
     pub(crate) fn serves(&self, endpoint: &str, bundle: &Arc<Bundle>, limits: &Limits) -> bool {
         *self.endpoint == *endpoint
             && (Arc::ptr_eq(&self.bundle, bundle) || self.bundle.version == bundle.version && self.bundle.schemas == bundle.schemas)
@@ -97,7 +100,8 @@ impl Holding {
 }
 
 impl Process {
-    /// A process that was just started. It has to be told to [wait](Self::wait_until_ready) before it is used.
+    /// Wraps a process that has just started. Call [`wait_until_ready`](Self::wait_until_ready)
+    /// before use.
     pub(crate) fn new(pid: u32, tier: Tier, (child, place): (Adopted, Weak<Place>), link: Link) -> Self {
         Self {
             pid,
@@ -121,7 +125,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`PoolError::Spawn`] when it ends, says something else, or takes longer than
+    /// [`PoolError::Spawn`] if the worker ends, sends anything else, or takes longer than
     /// [`PoolConfig::boot_patience`].
     pub(crate) async fn wait_until_ready(&self, config: &PoolConfig) -> Result<(), PoolError> {
         let unfit = |why: &str| PoolError::Spawn(why.into());
@@ -144,12 +148,12 @@ impl Process {
             let why = why.map_or_else(|| format!("{layer}, which is not of its tier"), ToString::to_string);
             return Err(unfit(&format!("its jail is to have every layer that is named, and lacks {why}")));
         }
-        // What cannot be watched is not leased.
+        // A process that cannot be watched is not leased.
         Usage::of(self.pid).map_err(|_| unfit("the worker's entry in /proc cannot be read"))?;
         self.jail.set(jail).map_err(|_| unfit("worker was ready twice"))
     }
 
-    /// What became of its jail, once it is ready.
+    /// Returns its jail report, once it is ready.
     pub(crate) fn jail(&self) -> Option<&JailReport> {
         self.jail.get()
     }
@@ -157,16 +161,18 @@ impl Process {
     /// Ends the process now.
     pub(crate) fn end(&self) {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).end();
-        // The call that uses the socket learns of it even if something else holds the other end.
+        // The call that uses the socket notices the end even if another process holds the other
+        // side.
         let _ = rustix::net::shutdown(&self.link.stream, Shutdown::Both);
     }
 
-    /// Whether it was ended from outside.
+    /// Returns whether the process was ended from outside.
     pub(crate) async fn was_killed_from_outside(&self) -> bool {
         self.exit().await.is_some_and(Exit::is_from_outside)
     }
 
-    /// Why a worker is gone that did not say it: by the status it ended with, under the limits that were in force.
+    /// Returns why a worker ended without saying so, from its exit status and the limits that were
+    /// in force.
     pub(crate) async fn last_reason(&self, limits: &Limits) -> StopReason {
         match self.exit().await {
             Some(Exit::Status(status)) => StopReason::of_exit_status(status, limits).unwrap_or(StopReason::Crashed),
@@ -179,11 +185,13 @@ impl Process {
         }
     }
 
-    /// How it ended, asked when its socket is at its end: the system closes that first.
+    /// Returns how the process ended. Called at the end of its stream, which the system closes
+    /// before the process exits.
     async fn exit(&self) -> Option<Exit> {
         let exit = || self.child.lock().unwrap_or_else(PoisonError::into_inner).exit();
         let ended = async {
-            // One that computed for long was slowed, and has its memory to give back before it has ended.
+            // A long computation was slowed, and the process must release its memory before it
+            // exits.
             if self.is_live() {
                 let _ = pace::raise(self.pid);
             }
@@ -198,7 +206,7 @@ impl Process {
         *self.exited.get_or_init(|| async { timeout(LAST_MOMENT, ended).await.ok().flatten() }).await
     }
 
-    /// Holds it to the memory that it may have under these limits. One that cannot be held to it is ended.
+    /// Limits the memory of the process as `limits` say. Ends the process if that fails.
     pub(crate) fn hold_to(&self, limits: &Limits) {
         let place = self.place.upgrade();
         let held = place.as_deref().and_then(Place::bounds).map_or(Ok(()), |bounds| bounds.hold_to(limits.rss_bytes));
@@ -208,16 +216,17 @@ impl Process {
         }
     }
 
-    /// What it was last measured to hold of its own, in bytes.
+    /// Returns its private memory at the last measurement, in bytes.
     pub(crate) fn own_bytes(&self) -> u64 {
         self.place.upgrade().map_or(0, |place| place.bytes())
     }
 
-    /// How often it is measured after it served: while it waits it collects its garbage. Less than [`Self::ROUND`].
+    /// Number of measurements after each use, because an idle worker collects garbage. Less than
+    /// [`Self::ROUND`].
     const MEASURES: u64 = 3;
     const ROUND: u64 = 4;
 
-    /// Measures what it holds of its own, unless it did nothing since that was done.
+    /// Measures its private memory, unless it has done nothing since the last measurements.
     pub(crate) fn measure(&self) {
         let served = self.calls.load(Ordering::Relaxed) * Self::ROUND;
         let measured = self.measured.load(Ordering::Relaxed).max(served);
@@ -230,29 +239,29 @@ impl Process {
         }
     }
 
-    /// Notes what it holds of its own, in bytes.
+    /// Records its private memory, in bytes.
     pub(crate) fn note_own_bytes(&self, bytes: u64) {
         if let Some(place) = self.place.upgrade() {
             place.note(bytes);
         }
     }
 
-    /// Whether nobody ended it yet.
+    /// Returns whether nobody has ended it yet.
     pub(crate) fn is_live(&self) -> bool {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).is_live()
     }
 
-    /// Whether it must not serve another call.
+    /// Returns whether it must not serve another call.
     pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Lets it serve no other call than the one it may be at.
+    /// Prevents calls after the current one.
     pub(crate) fn retire(&self) {
         self.is_retired.store(true, Ordering::Release);
     }
 
-    /// Whether it holds code of `version` for `endpoint`.
+    /// Returns whether it holds code of `version` for `endpoint`.
     pub(crate) fn holds(&self, endpoint: &str, version: &str) -> bool {
         self.loaded.get().is_some_and(|holding| *holding.endpoint == *endpoint && holding.bundle.version == version)
     }
@@ -270,22 +279,22 @@ async fn first_message(stream: &UnixStream, buffers: &mut Buffers) -> Option<ToH
 
 #[cfg(test)]
 impl Process {
-    /// A process that does nothing at a socket of its own, and the worker's end of that. It takes two calls ahead.
+    /// Returns an idle process that takes two calls ahead, with the worker's end of its socket.
     pub(crate) fn stand_in() -> (Arc<Self>, UnixStream) {
         Self::stand_in_that("exec sleep 600")
     }
 
-    /// As [`stand_in`](Self::stand_in), of a process that runs this script.
+    /// Returns a [stand-in](Self::stand_in) with a process that runs `script`.
     pub(crate) fn stand_in_that(script: &str) -> (Arc<Self>, UnixStream) {
         Self::stand_in_with(script, Tier::Jit, Self::place_to_stand_in())
     }
 
-    /// As [`stand_in`](Self::stand_in), of a process that has this place.
+    /// Returns a [stand-in](Self::stand_in) with a process in this place.
     pub(crate) fn stand_in_at(place: Arc<Place>) -> (Arc<Self>, UnixStream) {
         Self::stand_in_with("exec sleep 600", Tier::Jit, place)
     }
 
-    /// As [`stand_in`](Self::stand_in), of a process of this tier.
+    /// Returns a [stand-in](Self::stand_in) with a process of this tier.
     pub(crate) fn stand_in_of(tier: Tier) -> (Arc<Self>, UnixStream) {
         Self::stand_in_with("exec sleep 600", tier, Self::place_to_stand_in())
     }
@@ -304,7 +313,7 @@ impl Process {
         (Arc::new(Self::new(pid, tier, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
     }
 
-    /// Waits until it has come to its own end.
+    /// Waits until it has exited.
     pub(crate) async fn until_gone(&self) {
         while self.child.lock().unwrap().exit().is_none() {
             tokio::task::yield_now().await;
@@ -314,7 +323,7 @@ impl Process {
 
 #[cfg(test)]
 impl Holding {
-    /// Code that does nothing.
+    /// Returns code that does nothing.
     pub(crate) fn stand_in(endpoint: &str) -> Self {
         let schemas = tollhouse_protocol::Schemas::default();
         let bundle = Bundle { version: "1".into(), specifier: "tool:/x/1".into(), source: None, schemas };

@@ -1,4 +1,4 @@
-//! The end of worker processes: killed by whoever holds them, waited for by a thread that does nothing else.
+//! The end of worker processes: their owners kill them, and a dedicated thread waits for them.
 
 use std::{
     fmt, io,
@@ -14,42 +14,47 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::{groups::Bounds, places::Place};
 
-/// What a process is ended by from outside: by the system that has no memory left, an operator, or the end of a session.
+/// Signals that a process gets from outside: from the kernel when memory runs out, from an
+/// operator, or at the end of a session.
 const SENT: [Signal; 5] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
-/// Waits for ended processes, so that nobody else has to. Its thread ends with it and with the last process.
+/// Waits for ended processes, so that nobody else has to. Its thread stops after the reaper is
+/// dropped and the last process is gone.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     ended: mpsc::Sender<Ended>,
-    /// Started and not waited for.
+    /// Processes that have started and are not reaped yet.
     unreaped: TaskTracker,
 }
 
-/// A process that was killed. Its token and its place go when the system has let go of the process.
+/// A killed process. Its token and place are dropped when the process is gone from the system.
 type Ended = (Pid, TaskTrackerToken, Arc<Place>);
 
 impl Reaper {
+    /// Starts the reaper thread.
+    ///
     /// # Errors
     ///
-    /// When the system gives no thread.
+    /// The error of the system if it cannot start a thread.
     pub(crate) fn start() -> io::Result<Self> {
         let (ended, queue) = mpsc::channel::<Ended>();
         let reap = move || {
             for (child, token, place) in queue {
                 wait_for(child);
-                // The place first: whoever waits for all to be gone finds that free.
+                // The place goes first, so that it is free once all processes are gone.
                 drop(place);
                 drop(token);
             }
         };
         thread::Builder::new().name("tollhouse-wait".into()).spawn(reap)?;
         let unreaped = TaskTracker::new();
-        // Closed or not it takes new tokens; closed it also says when there are none left.
+        // A tracker accepts new tokens even when closed, and only a closed one reports that no
+        // token is left.
         unreaped.close();
         Ok(Self { ended, unreaped })
     }
 
-    /// Takes care of a child that was just started, and has this place.
+    /// Takes charge of a child that has just started in this place.
     pub(crate) fn adopt(&self, child: Pid, place: Arc<Place>) -> Adopted {
         let running = Some((child, self.unreaped.token(), place));
         Adopted { running, exited: None, ended: self.ended.clone() }
@@ -61,14 +66,14 @@ impl Reaper {
     }
 }
 
-/// How a process ended before anybody here ended it.
+/// How a process ended before this host ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// With this status.
+    /// With this exit status.
     Status(i32),
     /// By this signal.
     Signal(i32),
-    /// By the system, for its group had all the memory that it may have.
+    /// By the kernel, because its group ran out of memory.
     OutOfMemory,
 }
 
@@ -83,17 +88,17 @@ impl fmt::Display for Exit {
 }
 
 impl Exit {
-    /// Whether it is a signal that a process is sent, and does not bring upon itself.
+    /// Returns whether the signal was sent from outside, and not caused by the process.
     pub(crate) fn is_from_outside(self) -> bool {
         matches!(self, Self::Signal(signal) if SENT.iter().any(|sent| sent.as_raw() == signal))
     }
 }
 
-/// A process until it is ended. Dropping it kills it.
+/// A process that has not been reaped. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Adopted {
     running: Option<Ended>,
-    /// How it had ended when it was to be ended.
+    /// How it had ended before `end` was called.
     exited: Option<Exit>,
     ended: mpsc::Sender<Ended>,
 }
@@ -111,13 +116,13 @@ impl Adopted {
         }
     }
 
-    /// Whether nobody ended it yet.
+    /// Returns whether nobody has ended it yet.
     pub(crate) fn is_live(&self) -> bool {
         self.running.is_some()
     }
 
-    /// How it ended before it was to be; `None` where it had not. The system is left to believe that nobody knows: until then
-    /// the id is this process's own.
+    /// Returns how the process ended on its own, or `None` if it has not. The process stays
+    /// unreaped, so its id remains its own.
     pub(crate) fn exit(&self) -> Option<Exit> {
         let Some((child, _, place)) = &self.running else { return self.exited };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -128,12 +133,12 @@ impl Adopted {
     }
 }
 
-/// Kills a child that nobody has waited for: until then the id is its own.
+/// Kills a child. It must be unreaped, so that the id is still its own.
 fn kill(child: Pid) {
     let _ = kill_process(child, Signal::KILL);
 }
 
-/// Waits until the system has let go of a child.
+/// Waits until a child is gone from the system.
 fn wait_for(child: Pid) {
     while matches!(waitid(WaitId::Pid(child), WaitIdOptions::EXITED), Err(Errno::INTR)) {}
 }

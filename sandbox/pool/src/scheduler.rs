@@ -1,17 +1,21 @@
-//! Who may run: running slots, processes, owners' shares, endpoints' concurrency, the queue.
+//! Admission control: running slots, processes, owners' shares, endpoints' concurrency and the
+//! queue.
 //!
-//! A call is *admitted* and holds a [`Permit`] until it ends, or hands it over to the next call of its endpoint on the
-//! same worker. One that may go ahead to a worker needs none until then. A permit counts for one process and for
-//! its endpoint all the while, but for a running slot only while it computes: [`Permit::park`]
-//! gives the slot back, [`Permit::ask_to_resume`] and [`Permit::resumed`] take one again.
+//! A call is *admitted* and holds a [`Permit`] until it ends or hands the permit over to the next
+//! call of its endpoint on the same worker. A call that is sent ahead to a worker needs no permit
+//! until its turn. A permit always counts for one process and for its endpoint, but for a running
+//! slot only while the call computes: [`Permit::park`] releases the slot, [`Permit::ask_to_resume`]
+//! and [`Permit::resumed`] take one again.
 //!
-//! Owners take turns: the next slot goes to the one that computes least, and of those to the one that had none for longest.
-//! Of one owner's calls those that resume go before those that are to be admitted; otherwise first come, first served among
-//! those who may. Alone an owner has every slot and every place in line, and all processes but an eighth: a call that sleeps keeps
-//! its process, and whoever comes then would have to wait until it wakes.
+//! Owners take turns: the next slot goes to the owner with the fewest computing calls, and among
+//! those to the one that has waited longest since its last slot. Within an owner, calls that resume
+//! go before calls to be admitted. Otherwise the order is first come, first served among those that
+//! may run. A single owner can have every slot and every place in the queue, but only 7/8 of the
+//! processes: a sleeping call keeps its process, and a newcomer would have to wait until it wakes.
 //!
 //! Invariant: after every change no waiter that may run is left waiting. `Queue::dispatch`
-//! keeps it, and [`Scheduler::wait`] relies on it to let a newcomer pass waiters that may not.
+//! maintains it, and [`Scheduler::wait`] relies on it to let a newcomer pass waiters that may not
+//! run.
 
 mod line;
 mod owners;
@@ -37,26 +41,27 @@ use self::{
 };
 use crate::{breaker::Cause, error::PoolError};
 
-/// What a call may do.
+/// The permission of a call.
 #[derive(Debug)]
 pub(crate) enum Admitted<'a> {
-    /// Run, on a worker of its own.
+    /// Run on its own worker.
     Permit(Permit<'a>),
-    /// Go ahead to a worker that is at another call of its endpoint: it is first among those who wait for a slot.
+    /// Be sent ahead to a worker that is busy with another call of its endpoint. It is first in the
+    /// queue for a slot.
     Ahead,
 }
 
-/// Whether a call may go ahead to a worker that is at another one.
+/// Whether a call may be sent ahead to a busy worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ahead {
     Never,
-    /// At once, where nobody waits and its endpoint has calls under way. This is tried before a slot of its own.
+    /// At once, if nobody waits and its endpoint has running calls. Tried before a slot of its own.
     Now,
-    /// When it is first among those who wait.
+    /// Once it is first in the queue.
     Queued,
 }
 
-/// See the module's documentation.
+/// The scheduler of a pool.
 #[derive(Debug)]
 pub(crate) struct Scheduler(Shared);
 
@@ -65,7 +70,8 @@ impl Scheduler {
         Self(Shared::new(rules))
     }
 
-    /// The permit that another call of the same owner and endpoint left behind, see [`Permit::hand_over`].
+    /// Takes over the permit that another call of the same owner and endpoint left behind (see
+    /// [`Permit::hand_over`]).
     pub(crate) fn take_over<'a>(&'a self, ask: Ask<'a>) -> Permit<'a> {
         Permit::taken_over(&self.0, ask)
     }
@@ -74,8 +80,9 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`PoolError::Busy`] when the queue is full, patience is over or the pool is shut down;
-    /// [`PoolError::Held`] while the endpoint's breaker is open, [`PoolError::Slowed`] while that is so for the caller alone.
+    /// [`PoolError::Busy`] if the queue is full, the patience is over or the pool is shut down;
+    /// [`PoolError::Held`] while the endpoint's breaker is open, [`PoolError::Slowed`] while it is
+    /// open for the caller only.
     pub(crate) async fn acquire<'a>(&'a self, ask: Ask<'a>) -> Result<Permit<'a>, PoolError> {
         match self.wait(ask, Ahead::Never, self.deadline()).await? {
             Admitted::Permit(permit) => Ok(permit),
@@ -83,16 +90,16 @@ impl Scheduler {
         }
     }
 
-    /// Until when a call that comes now may wait.
+    /// Returns the deadline for a call that arrives now.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.0.rules.patience
     }
 
-    /// Waits for a running slot and a process, or for leave to go ahead without.
+    /// Waits for a running slot and a process, or for permission to be sent ahead without them.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as [`acquire`](Self::acquire).
     pub(crate) async fn wait<'a>(&'a self, ask: Ask<'a>, ahead: Ahead, deadline: Instant) -> Result<Admitted<'a>, PoolError> {
         let (shared, rules) = (&self.0, &self.0.rules);
         let turn = {
@@ -121,18 +128,18 @@ impl Scheduler {
         }
     }
 
-    /// Notes that a call was stopped; true when that holds the endpoint.
+    /// Records that a call was stopped. Returns true if that makes the endpoint held.
     pub(crate) fn note_stop(&self, endpoint: &str, caller: Option<IpAddr>, cause: Cause) -> bool {
         self.0.lock().note_stop(endpoint, caller, cause, &self.0.rules)
     }
 
-    /// Admits nobody any more, and sends away those who wait to be.
+    /// Stops admitting calls, and dismisses those in the queue.
     pub(crate) fn close(&self) {
         self.0.lock().close();
     }
 
-    /// Waits until everybody has left. Their number is a limit besides, so it is counted here, under the queue's lock, and
-    /// by no tracker of its own.
+    /// Waits until all calls have left. Their number is also a limit, so it is counted here under
+    /// the queue's lock and not by a separate tracker.
     pub(crate) async fn drained(&self) {
         loop {
             let left = self.0.drained.notified();
@@ -143,7 +150,7 @@ impl Scheduler {
         }
     }
 
-    /// How long an endpoint is held yet, if it is.
+    /// Returns how much longer an endpoint is held, if it is.
     pub(crate) fn held(&self, endpoint: &str) -> Option<Duration> {
         self.0.lock().held(endpoint)
     }
@@ -152,8 +159,8 @@ impl Scheduler {
         self.0.lock().occupancy()
     }
 
-    /// Forgets owners and endpoints that have nothing under way. Called now and then, because
-    /// doing it at each call's end would only make the next call remember them again.
+    /// Forgets owners and endpoints without calls. Called periodically: doing it at the end of each
+    /// call would make the next call create them again.
     pub(crate) fn forget_absent(&self) {
         self.0.lock().forget_absent(&self.0.rules);
     }
@@ -163,7 +170,7 @@ impl Scheduler {
     }
 }
 
-/// A place in the queue. Dropping it leaves the queue, or gives back what was granted meanwhile.
+/// A place in the queue. Dropping it leaves the queue, or returns what was granted meanwhile.
 struct Waiting<'a> {
     shared: &'a Shared,
     ask: Ask<'a>,
@@ -171,7 +178,7 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// What was granted: it is out of the queue, and `turn` has nothing more to say.
+    /// Converts the grant. The waiter has left the queue, and nothing more arrives on `turn`.
     fn into_admitted(self, granted: Granted) -> Admitted<'a> {
         match granted {
             Granted::Slot => Admitted::Permit(Permit::running(self.shared, self.ask)),

@@ -1,4 +1,4 @@
-//! Blank workers: booted ahead of the calls that need them, or for one that does.
+//! Blank workers: started ahead of the calls that need them, or for one such call.
 
 use std::{pin::pin, sync::Arc};
 
@@ -17,18 +17,18 @@ use crate::{
     wire::Buffers,
 };
 
-/// Who serves a call that has no worker yet.
+/// A worker, or a place for one, for a call that has none yet.
 enum Blank<'a> {
     Spare(Lease<'a>),
     Place(Arc<Place>),
 }
 
 impl Core {
-    /// Leases a spare of a tier, or starts a process when there is none.
+    /// Leases a spare of a tier, or starts a process if there is none.
     ///
     /// # Errors
     ///
-    /// As [`start_blank`](Self::start_blank).
+    /// The same as [`start_blank`](Self::start_blank).
     pub(crate) async fn lease_blank(self: &Arc<Self>, owner: &str, tier: Tier) -> Result<Lease<'_>, PoolError> {
         match self.lease_spare(tier) {
             Some(lease) => Ok(lease),
@@ -36,11 +36,12 @@ impl Core {
         }
     }
 
-    /// Starts a process of a tier, where there is none that became a spare while a place was waited for.
+    /// Starts a process of a tier. Uses a spare if one becomes available while it waits for a
+    /// place.
     ///
     /// # Errors
     ///
-    /// [`PoolError::Busy`] when there is no memory for it, [`PoolError::Spawn`] when it does not start.
+    /// [`PoolError::Busy`] if there is no memory for it, [`PoolError::Spawn`] if it does not start.
     pub(crate) async fn start_blank(self: &Arc<Self>, owner: &str, tier: Tier) -> Result<Lease<'_>, PoolError> {
         match self.blank(tier).await? {
             Blank::Spare(lease) => Ok(lease),
@@ -48,7 +49,8 @@ impl Core {
         }
     }
 
-    /// Waits for a place, or for a spare of a tier. Who is idle makes room, whatever its own is.
+    /// Waits for a place, or for a spare of a tier. Idle workers of any tier are ended to make
+    /// room.
     async fn blank(self: &Arc<Self>, tier: Tier) -> Result<Blank<'_>, PoolError> {
         let (began, _waits) = (Instant::now(), self.places.wait());
         loop {
@@ -61,7 +63,8 @@ impl Core {
                 return Ok(Blank::Spare(lease));
             }
             self.make_room();
-            // There are as many places as calls that are let in: what they wait for is that the system lets go of somebody.
+            // There are as many places as admitted calls, so without a place the call waits for an
+            // ended process to be gone.
             let (patience, refused) = match self.places.lack() {
                 Some(Lack::Memory) => (self.config.patience, PoolError::Busy { retry_after: self.config.patience }),
                 Some(Lack::Places) | None => (self.config.boot_patience, PoolError::Spawn("no process has ended".into())),
@@ -73,7 +76,7 @@ impl Core {
         }
     }
 
-    /// Starts a process in the turn of `owner`, and waits until it is ready. How that went is noted.
+    /// Starts a process in the turn of `owner`, and waits until it is ready. Records the result.
     async fn boot(self: &Arc<Self>, owner: &str, tier: Tier, place: Arc<Place>) -> Result<Lease<'_>, PoolError> {
         let booted = self.boot_unnoted(owner, tier, place).await;
         self.note_start(booted.as_ref().err());
@@ -91,7 +94,8 @@ impl Core {
         let process = self.register(started);
         let lease = Lease::new(self, Arc::clone(&process), Buffers::default());
         if self.idle().closed {
-            // The pool was shut down meanwhile, and may have ended every process before this one was among them.
+            // The pool was shut down meanwhile, and may have ended every process before this one
+            // was registered.
             return Err(PoolError::Spawn("the pool is shut down".into()));
         }
         if let Err(error) = process.wait_until_ready(&self.config).await {
@@ -105,8 +109,9 @@ impl Core {
         Ok(lease)
     }
 
-    /// Ends as many warm workers as keep spares from their places, of which a quarter are for spares before all: else, where
-    /// all are taken, the first call of every version would wait for a place and for a start.
+    /// Ends warm workers to make places for missing spares, up to a quarter of all places. Without
+    /// this, if all places were taken, the first call of every version would wait for a place and
+    /// for a start.
     pub(crate) fn make_room_for_spares(&self) {
         let missing = {
             let idle = self.idle();
@@ -122,7 +127,8 @@ impl Core {
         }
     }
 
-    /// Boots spares until there are enough of each tier that is in use, in the background, where nobody else wants their places.
+    /// Starts spares in the background until there are enough of each tier in use, as long as
+    /// nobody else waits for their places.
     pub(crate) fn refill(self: &Arc<Self>) {
         let places: Vec<_> = {
             let mut idle = self.idle();
@@ -155,15 +161,16 @@ impl Core {
         }
     }
 
-    /// The tier of each spare that is not there and not on its way.
+    /// Returns the tier of each missing spare. Spares that are starting are not missing.
     fn missing_spares(&self, idle: &Idle) -> Vec<Tier> {
         let in_use = Tier::ALL.into_iter().filter(|tier| self.has_spares(idle, *tier));
-        // Where starts fail somebody has to find out when they do not any more, whether calls come or not.
+        // While starts fail, at least one is retried so that recovery is noticed even without
+        // calls.
         let spares = self.config.spares.max(usize::from(self.starts_fail().is_some()));
         in_use.flat_map(|tier| std::iter::repeat_n(tier, spares.saturating_sub(idle.spares_of(tier)))).collect()
     }
 
-    /// Whether spares of a tier are kept: one that nobody asks for costs nothing.
+    /// Returns whether spares of a tier are kept. An unused tier costs nothing.
     pub(crate) fn has_spares(&self, idle: &Idle, tier: Tier) -> bool {
         tier == self.config.tier || idle.wanted[tier].is_some_and(|wanted| wanted.elapsed() < self.config.max_life)
     }
@@ -174,7 +181,7 @@ impl Core {
         idle.take_spare(tier)
     }
 
-    /// Ends as many of those that are idle as keep others from a place, or hold memory that those who run have come to need.
+    /// Ends idle workers while waiters need their places, or running ones need their memory.
     pub(crate) fn make_room(&self) {
         while let Some(lack) = self.places.lack() {
             let evicted = self.idle().evict(lack);
@@ -184,7 +191,7 @@ impl Core {
     }
 }
 
-/// A spare on its way.
+/// Counts a spare that is starting.
 struct Booting<'a>(&'a Core, Tier);
 
 impl Drop for Booting<'_> {

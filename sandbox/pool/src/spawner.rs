@@ -1,8 +1,9 @@
-//! Starts worker processes, by a thread that lives as long as the pool: by a [zygote](Zygotes) where that can be, else by themselves.
+//! Starts worker processes on a thread that lives as long as the pool, from a [zygote](Zygotes) if
+//! possible.
 //!
-//! The kernel sends a worker its parent-death signal when the *thread* that started it ends, so
-//! workers are started by a thread of their own and not by one of the runtime's, which come and
-//! go. They end by SIGKILL; another thread waits for those, see [`Reaper`].
+//! The kernel sends a worker its parent-death signal when the *thread* that started it ends.
+//! Therefore a dedicated thread starts workers, and not one of the runtime's threads, which come
+//! and go. Workers end by SIGKILL. Another thread waits for them, see [`Reaper`].
 
 use std::{
     io,
@@ -40,7 +41,7 @@ use crate::{
     zygote::{Census, Newborn, Terms, Zygote, Zygotes},
 };
 
-/// How often there is a look at the zygotes, and half as often while workers are started.
+/// Interval between two looks at the zygotes. Twice as long while workers are being started.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Starts processes. Its threads end with it.
@@ -52,15 +53,15 @@ pub(crate) struct Spawner {
 
 #[derive(Debug)]
 enum Order {
-    /// A process: its tier, the place it will have, and where it is to be delivered.
+    /// Start a process: its tier, its place, and where to deliver it.
     Start(Tier, Arc<Place>, oneshot::Sender<io::Result<Delivery>>),
-    /// Others than the zygotes there are.
+    /// Replace the current zygotes.
     Distrust,
-    /// No zygotes any more, and no groups.
+    /// End all zygotes and remove the groups.
     Close(oneshot::Sender<()>),
 }
 
-/// A process that was started. Whoever drops it has it ended, and waited for.
+/// A process that was started. Dropping it ends the process and has it reaped.
 #[derive(Debug)]
 struct Delivery {
     pid: Pid,
@@ -71,9 +72,11 @@ struct Delivery {
 }
 
 impl Spawner {
+    /// Starts the threads that start processes.
+    ///
     /// # Errors
     ///
-    /// [`PoolError::Spawn`] when the threads cannot be started.
+    /// [`PoolError::Spawn`] if the threads cannot be started.
     pub(crate) fn new(config: &PoolConfig, places: Arc<Places>) -> Result<Self, PoolError> {
         let (orders, ordered) = mpsc::channel::<Order>();
         let reaper = Arc::new(Reaper::start().map_err(failed)?);
@@ -82,7 +85,8 @@ impl Spawner {
             groups: Groups::new(config),
             places,
             reaper: Arc::clone(&reaper),
-            // Where there is none to come back to, workers are in this process's, and tell so.
+            // Without a namespace to return to, workers stay in this process's namespace and report
+            // that.
             namespace: PidNamespace::own().ok(),
             config: config.clone(),
         };
@@ -104,11 +108,12 @@ impl Spawner {
         Ok(Self { orders, reaper })
     }
 
-    /// Starts a process of a tier, which has `place` until it is gone from the system. Whether it was forked from a zygote is told with it.
+    /// Starts a process of a tier, which keeps `place` until it is gone from the system. Also
+    /// returns whether it was forked from a zygote.
     ///
     /// # Errors
     ///
-    /// [`PoolError::Spawn`] with what the system said.
+    /// [`PoolError::Spawn`] with the error of the system.
     pub(crate) async fn start(
         &self,
         config: &PoolConfig,
@@ -125,12 +130,12 @@ impl Spawner {
         Ok((Process::new(pid, tier, (child, place), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }), is_forked))
     }
 
-    /// A process that was started is no good, whatever it is forked from.
+    /// Reports that a started process does not work, so that all zygotes are replaced.
     pub(crate) fn distrust_zygotes(&self) {
         let _ = self.orders.send(Order::Distrust);
     }
 
-    /// Ends the zygotes, and waits until the system has none of them left.
+    /// Ends the zygotes, and waits until they are gone from the system.
     pub(crate) async fn close(&self) {
         let (ended, wait) = oneshot::channel();
         let _ = self.orders.send(Order::Close(ended));
@@ -143,12 +148,12 @@ impl Spawner {
     }
 }
 
-/// What the thread that starts processes has.
+/// The state of the thread that starts processes.
 struct Starter {
     config: PoolConfig,
     zygotes: Zygotes,
     groups: Arc<Groups>,
-    /// Where what the zygotes hold is noted.
+    /// The record of the memory of the zygotes.
     places: Arc<Places>,
     reaper: Arc<Reaper>,
     namespace: Option<PidNamespace>,
@@ -157,7 +162,7 @@ struct Starter {
 impl Starter {
     fn serve(&mut self, order: Order) {
         match order {
-            // Where nobody waits for it any more it comes back.
+            // If the receiver is gone, the delivery is returned and dropped.
             Order::Start(tier, place, order) => drop(order.send(self.start(tier, place))),
             Order::Distrust => self.zygotes.distrust(),
             Order::Close(ended) => {
@@ -192,8 +197,8 @@ impl Starter {
 
 fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&PidNamespace>) -> io::Result<Newborn> {
     let (ours, theirs) = Socket::pair()?;
-    // The worker inherits its end under the number it has here, and closes all others first thing.
-    // Only this thread starts workers, so none of them gets the end of another.
+    // The worker inherits its end of the socket under the same number, and first closes all other
+    // descriptors. Only this thread starts workers, so none of them inherits the socket of another.
     fcntl_setfd(&theirs, FdFlags::empty())?;
     let mut command = command(config, tier);
     command
@@ -206,7 +211,7 @@ fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&
     Ok(Newborn { pid: Pid::from_child(&child), socket: ours, is_in_group: false })
 }
 
-/// The worker's program, told its tier, in surroundings that tell it nothing.
+/// Returns the command that starts a worker of `tier`, with an empty environment.
 fn command(config: &PoolConfig, tier: Tier) -> Command {
     let mut command = Command::new(&config.worker);
     command.args(["--tier", &tier.to_string()]).args(&config.worker_args);

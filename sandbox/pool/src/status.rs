@@ -1,25 +1,25 @@
-//! What a pool says of itself.
+//! Status and counters of a pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use tollhouse_protocol::{JailLayer, JailReport, Refused, Tier};
 
-/// A moment of a pool.
+/// A snapshot of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Worker processes that are there, on their way, or ended and not gone yet.
+    /// Worker processes that are starting, running, or ended but not gone yet.
     pub processes: usize,
-    /// Those of them that are ready, or at work.
+    /// Worker processes that are ready or busy.
     pub workers: usize,
-    /// Why the last start of a process failed, as long as none has succeeded since.
+    /// Why the last start of a process failed. `None` once a start has succeeded.
     pub starts_fail: Option<String>,
-    /// What processes hold of the machine's memory, in bytes.
+    /// Memory of the worker processes, in bytes.
     pub process_bytes: u64,
-    /// Processes that workers are forked from, as of a second ago or two.
+    /// Processes that workers are forked from, as of one or two seconds ago.
     pub zygotes: usize,
-    /// What they hold of the machine's memory, in bytes.
+    /// Memory of the zygotes, in bytes.
     pub zygote_bytes: u64,
     /// Workers that hold a handler and wait for its next call.
     pub idle: usize,
@@ -31,14 +31,14 @@ pub struct Status {
     pub waiting_in_ops: usize,
     /// Calls that wait for a slot, or for their turn at a worker.
     pub queued: usize,
-    /// Layers of the jail that every worker so far reports as in force; empty before there was one. Where `workers` is 0 it tells of none
-    /// that is there.
+    /// Layers of the jail that every worker so far has reported as in force. Empty before the first
+    /// worker. If `workers` is 0, these are reports of past workers.
     pub jail: Vec<JailLayer>,
-    /// The layers that a worker was refused.
+    /// Layers that some worker could not enter.
     pub jail_refused: Vec<RefusedLayer>,
-    /// The tiers of which there has been a worker.
+    /// The tiers that have had a worker.
     pub tiers: Vec<TierStatus>,
-    /// Since the start of the pool.
+    /// Counts since the start of the pool.
     pub totals: Totals,
 }
 
@@ -46,24 +46,24 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TierStatus {
-    /// Which.
+    /// The tier.
     pub tier: Tier,
-    /// Those that are there.
+    /// Its current processes.
     pub processes: usize,
-    /// Layers of the jail that every one reports as in force.
+    /// Layers of the jail that all its workers report as in force.
     pub jail: Vec<JailLayer>,
-    /// The layers that one was refused.
+    /// Layers that some worker could not enter.
     pub jail_refused: Vec<RefusedLayer>,
 }
 
 /// A layer of the jail that the system refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RefusedLayer {
-    /// Which.
+    /// The layer.
     pub layer: JailLayer,
-    /// The system's error number.
+    /// The error number of the system.
     pub errno: i32,
-    /// What that means.
+    /// The description of that error.
     pub error: String,
 }
 
@@ -73,12 +73,13 @@ impl From<Refused> for RefusedLayer {
     }
 }
 
-/// The jail of several workers: what is in force for all of them, and what one was refused.
+/// The combined jail report of several workers: layers in force for all of them, and layers that
+/// any was refused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Jails(Option<JailReport>);
 
 impl Jails {
-    /// One more.
+    /// Adds the report of one worker.
     pub(crate) fn note(&mut self, report: &JailReport) {
         let known = self.0.get_or_insert_with(|| report.clone());
         known.in_force.retain(|layer| report.in_force.contains(layer));
@@ -89,13 +90,13 @@ impl Jails {
         }
     }
 
-    /// Nothing before there was one.
+    /// Returns the combined report, or `None` before the first worker.
     pub(crate) fn report(&self) -> Option<&JailReport> {
         self.0.as_ref()
     }
 }
 
-/// As it is told.
+/// Converts refused layers for the status.
 pub(crate) fn told(refused: &[Refused]) -> Vec<RefusedLayer> {
     refused.iter().copied().map(RefusedLayer::from).collect()
 }
@@ -106,11 +107,11 @@ pub(crate) fn told(refused: &[Refused]) -> Vec<RefusedLayer> {
 pub struct Totals {
     /// Calls that ran, however they ended.
     pub calls: u64,
-    /// Those of them that had to load the handler first.
+    /// Calls that had to load the handler first.
     pub cold_calls: u64,
-    /// Calls that were sent ahead to a worker still at another call.
+    /// Calls that were sent ahead to a busy worker.
     pub pipelined: u64,
-    /// Calls that were refused: busy or held.
+    /// Calls that were refused as busy or held.
     pub refused: u64,
     /// Calls that were stopped for a limit, by their worker or by the watchdog.
     pub stops: u64,
@@ -118,23 +119,23 @@ pub struct Totals {
     pub kills: u64,
     /// Calls whose worker ended unexpectedly or broke the protocol.
     pub crashes: u64,
-    /// Calls that their caller gave up.
+    /// Calls that their caller abandoned.
     pub cancels: u64,
     /// Processes started.
     pub started: u64,
-    /// Those of them that were forked from a zygote.
+    /// Processes that were forked from a zygote.
     pub forked: u64,
     /// Starts that failed.
     pub failed_starts: u64,
-    /// Idle workers that were found dead or talking.
+    /// Idle workers that died, or sent something while idle.
     pub idle_faults: u64,
-    /// Processes replaced for their age, calls or memory.
+    /// Processes replaced because of their age, calls or memory.
     pub replaced: u64,
 }
 
 macro_rules! counters {
     ($($name:ident),*) => {
-        /// [`Totals`] as they grow.
+        /// [`Totals`] as atomic counters.
         #[derive(Debug, Default)]
         pub(crate) struct Counters { $(pub(crate) $name: AtomicU64,)* }
 

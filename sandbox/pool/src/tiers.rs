@@ -1,20 +1,20 @@
-//! What there is once for each tier.
+//! A value for each tier.
 
 use std::ops::{Index, IndexMut};
 
 use tollhouse_protocol::Tier;
 
-/// One of it for each tier.
+/// One value for each tier.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EachTier<T>([T; Tier::ALL.len()]);
 
 impl<T> EachTier<T> {
-    /// All, by tier.
+    /// Iterates over the values by tier.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tier, &T)> {
         Tier::ALL.into_iter().zip(&self.0)
     }
 
-    /// All, by tier, to be changed.
+    /// Iterates mutably over the values by tier.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Tier, &mut T)> {
         Tier::ALL.into_iter().zip(&mut self.0)
     }

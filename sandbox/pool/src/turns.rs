@@ -1,5 +1,5 @@
-//! Turns of calls that compute for long and have what others leave of the processor: where that is nothing, they get on all
-//! the same.
+//! Turns for slowed calls: they run in the processor time that others leave, and still make
+//! progress if that is nothing.
 
 use std::thread::available_parallelism;
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 use crate::watchdog::Meter;
 
-/// What such calls have of the cores together, however much others want of them.
+/// Share of all cores that slowed calls get together, however busy the others are.
 const SHARE: f64 = 0.05;
-/// The same, in cores, where there are few.
+/// Minimum of that share, in cores, for small machines.
 const LEAST_CORES: f64 = 0.2;
 
-/// How many turns are due, each a core's from one look of the watchdog to the next.
+/// Counts the turns that are due. A turn is one core for one watchdog interval.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turns {
     each_tick: f64,
@@ -29,7 +29,7 @@ impl Turns {
         Self { each_tick: (cores as f64 * SHARE).max(LEAST_CORES), due: 0.0 }
     }
 
-    /// One tick: whoever waits for longest has its turn, if one is due.
+    /// Runs one tick: the calls that have starved longest get the turns that are due.
     pub(crate) fn tick<'a>(&mut self, everyone: impl Iterator<Item = (u32, &'a Meter)>) {
         let waiting = everyone.filter_map(|(pid, meter)| Some((meter.starves_since()?, pid, meter)));
         let mut waiting: Vec<(Instant, u32, &Meter)> = waiting.collect();
@@ -39,7 +39,7 @@ impl Turns {
         }
     }
 
-    /// How many have a turn in this tick. None is saved up for later.
+    /// Returns how many turns to give in this tick. Unused turns are lost.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few")]
     fn now(&mut self) -> usize {
         self.due += self.each_tick;

@@ -1,11 +1,11 @@
-//! What a process has used, as the kernel counts it.
+//! Resource usage of a process, as the kernel counts it.
 
 use std::{io::ErrorKind, time::Duration};
 
-/// Processor time of a process, all its threads together.
+/// Processor time of a process with all its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// In steps of the kernel's clock tick, 10 ms as a rule.
+    /// In steps of the kernel's clock tick, usually 10 ms.
     pub(crate) cpu: Duration,
 }
 
@@ -13,17 +13,19 @@ pub(crate) struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resident {
     pub(crate) bytes: u64,
-    /// What it has to itself: pages of files, which others read too, are not among it.
+    /// Private memory, without pages of files, which other processes share.
     pub(crate) own_bytes: u64,
 }
 
 impl Resident {
-    /// Reads it from `/proc`: nothing of a process that has ended. The caller holds it unreaped.
+    /// Reads the memory from `/proc`. Fails for a process that has exited. The caller must hold the
+    /// process unreaped.
     pub(crate) fn of(pid: u32) -> Result<Self, UsageError> {
         Self::parse(&read(pid, "statm")?).ok_or(UsageError::Unreadable)
     }
 
-    /// proc_pid_statm(5): the second field, of which the third is shared.
+    /// Parses proc_pid_statm(5): the second field is the resident memory, the third is the shared
+    /// part of it.
     fn parse(text: &str) -> Option<Self> {
         let mut pages = text.split_ascii_whitespace().skip(1).map_while(|pages| pages.parse::<u64>().ok());
         let (resident, shared) = (pages.next()?, pages.next()?);
@@ -32,7 +34,7 @@ impl Resident {
     }
 }
 
-/// Why there is no [`Usage`], or no [`Resident`].
+/// Why [`Usage`] or [`Resident`] is unavailable.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UsageError {
     Gone,
@@ -40,21 +42,24 @@ pub(crate) enum UsageError {
 }
 
 impl Usage {
-    /// What a process has used of the processor since it began, also one that has ended. The kernel rounds down the time in
-    /// the process and the time in the kernel, each to its tick: one tick more is as often too much as too little.
+    /// Returns the processor time of a process since its start, even if it has exited. The kernel
+    /// rounds user time and system time down to its tick. One tick is added, so that the error is
+    /// as often positive as negative.
     pub(crate) fn cpu_since_birth(pid: u32) -> Duration {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let usage = text.rsplit_once(')').and_then(|(_, fields)| Self::parse_fields(fields));
         usage.map_or(Duration::ZERO, |usage| usage.cpu + Duration::from_millis(1_000 / rustix::param::clock_ticks_per_second()))
     }
 
-    /// Reads it from `/proc`. The caller holds the process unreaped, so `pid` is still its own.
+    /// Reads the usage from `/proc`. The caller must hold the process unreaped, so that `pid` is
+    /// still its own.
     pub(crate) fn of(pid: u32) -> Result<Self, UsageError> {
         Self::parse(&read(pid, "stat")?)
     }
 
-    /// proc_pid_stat(5). The name in field 2 may hold spaces and brackets, so counting begins
-    /// behind its last bracket, at field 3, the state: a dead process that nobody waited for is gone.
+    /// Parses proc_pid_stat(5). The name in field 2 may contain spaces and parentheses, so parsing
+    /// begins after its last parenthesis with field 3, the state. A dead process that nobody has
+    /// waited for counts as gone.
     fn parse(text: &str) -> Result<Self, UsageError> {
         let (_, fields) = text.rsplit_once(')').ok_or(UsageError::Unreadable)?;
         if matches!(fields.trim_start().chars().next(), Some('Z' | 'X')) {

@@ -1,15 +1,16 @@
-//! The users that workers become: each another one, so that none may so much as signal another.
+//! System users for workers. Each worker has its own, so that none can even signal another.
 
 use std::{collections::HashSet, str::FromStr};
 
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// What it takes to make other users of processes, and to end and slow them then.
+/// Capabilities needed to change the user of a process, and to kill and renice it afterwards.
 const NEEDED: [CapabilitySet; 4] = [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL, CapabilitySet::SYS_NICE];
 
-/// A range of users that nobody else on the machine has, both ends in it.
+/// A range of user ids that nobody else on the machine has, both ends inclusive.
 ///
-/// They are given out in turn, and none of them twice at the same time: a range is as long as there are to be processes.
+/// They are assigned in turn, and none to two processes at the same time. The range must be as long
+/// as the maximum number of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Users {
     first: u32,
@@ -22,7 +23,7 @@ impl Default for Users {
     }
 }
 
-/// What is no range of users.
+/// Error for an invalid range of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a range of users is `FIRST-LAST`, in numbers from 1 to 4294967294, and ends no earlier than it begins")]
 pub struct NoRange;
@@ -33,14 +34,14 @@ impl FromStr for Users {
     fn from_str(text: &str) -> Result<Self, NoRange> {
         let (first, last) = text.split_once('-').ok_or(NoRange)?;
         let (first, last) = (first.parse().map_err(|_| NoRange)?, last.parse().map_err(|_| NoRange)?);
-        // The largest number stands for none.
+        // The largest number stands for "no user".
         if first == 0 || last < first || last == u32::MAX { Err(NoRange) } else { Ok(Self { first, last }) }
     }
 }
 
 impl Users {
-    /// How many processes may be others of them at once; any number where this process may not make others of them, or could
-    /// then neither end nor slow them.
+    /// Returns how many processes can have their own user at the same time. Unlimited if this
+    /// process cannot change users, or could neither kill nor renice such processes.
     #[must_use]
     pub fn most(self) -> usize {
         self.most_with(own_capabilities())
@@ -50,19 +51,20 @@ impl Users {
         if may_give(own) { usize::try_from(self.last - self.first).unwrap_or(usize::MAX).saturating_add(1) } else { usize::MAX }
     }
 
-    /// All of them, for processes to have; none where they may not be given.
+    /// Returns the users for assignment. Empty if this process cannot change users.
     pub(crate) fn to_give(self) -> Turn {
         self.to_give_with(own_capabilities(), std::process::id())
     }
 
-    /// Begins at one that hosts beside each other hardly share.
+    /// Starts at a user that depends on the process id, so that two hosts on one machine rarely
+    /// collide.
     pub(crate) fn to_give_with(self, own: CapabilitySet, process: u32) -> Turn {
         let next = self.first + (u64::from(process) * 4_096 % (u64::from(self.last - self.first) + 1)) as u32;
         Turn { users: may_give(own).then_some(self), next, taken: HashSet::new() }
     }
 }
 
-/// Users as they are given out.
+/// Assigns users in turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     users: Option<Users>,
@@ -71,7 +73,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The next one that nobody has. Nobody gets one where none may be given, or more have one than there are.
+    /// Returns the next free user. `None` if users cannot be changed or all are taken.
     pub(crate) fn take(&mut self) -> Option<u32> {
         let Users { first, last } = self.users.filter(|users| self.taken.len() as u64 <= u64::from(users.last - users.first))?;
         loop {
@@ -83,7 +85,7 @@ impl Turn {
         }
     }
 
-    /// Takes one back whose process is gone from the system.
+    /// Releases a user whose process is gone from the system.
     pub(crate) fn give_back(&mut self, user: u32) {
         self.taken.remove(&user);
     }

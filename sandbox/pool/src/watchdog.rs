@@ -1,14 +1,14 @@
-//! The watchdog: what a process may use while a budget is in force, by the host's own clocks.
+//! The watchdog: enforces budgets by the host's own clocks.
 //!
-//! A [`Meter`] holds the budget of the call that its worker runs. One thread per pool, see
-//! [`Alarm::ring`], looks at every meter each [`TICK`] while any budget is in force and ends a
-//! process that is over: wall clock and processor time at limit + grace, resident memory at its
-//! limit. The nearer a process is to that, the sooner its memory is looked at again, see
-//! [`Budget::until_full`]. The reason is kept in the meter, so that the call that finds its stream
-//! at an end answers with it. Nothing of this listens to the worker.
+//! A [`Meter`] holds the budget of the call that its worker runs. One thread per pool (see
+//! [`Alarm::ring`]) looks at every meter each [`TICK`] while any budget is in force, and ends a
+//! process that is over its budget: wall clock and processor time at limit + grace, resident memory
+//! at its limit. The closer a process is to its memory limit, the sooner its memory is measured
+//! again (see [`Budget::until_full`]). The reason is kept in the meter, so that the call finds it
+//! at the end of its stream. Nothing here trusts the worker.
 //!
-//! Processor time counts from the first tick that sees the call, so a worker gains at most one
-//! tick and a call that is shorter costs no system call.
+//! Processor time counts from the first tick that sees the call. So a worker gains at most one
+//! tick, and a shorter call costs no system call.
 
 use std::{
     sync::{
@@ -28,19 +28,19 @@ use crate::{
     usage::{Resident, Usage, UsageError},
 };
 
-/// Ticks between two looks at the processor time of a call that waits in ops.
+/// Ticks between two measurements of processor time for a call that waits in ops.
 const PARKED_TICKS: u32 = 5;
 
-/// Processor time from one look to the next below which a slowed process starves.
+/// Processor time between two measurements below which a slowed process starves.
 const STARVED: Duration = TICK.checked_div(5).unwrap();
 
-/// The budget that a process is under, if any.
+/// The budget of a process, if one is in force.
 #[derive(Debug)]
 pub(crate) struct Meter {
     watch: Mutex<Option<Watch>>,
-    /// Whether the process gets only what others leave.
+    /// Whether the process has low priority.
     is_slowed: AtomicBool,
-    /// Resident memory of the process when that was last looked at, in bytes.
+    /// Resident memory of the process at the last measurement, in bytes.
     resident: AtomicU64,
     alarm: Arc<Alarm>,
 }
@@ -50,16 +50,16 @@ struct Watch {
     budget: Budget,
     since: Instant,
     parked: bool,
-    /// Whether the process is to get only what others leave, from the next look on.
+    /// Whether the process gets low priority at the next look.
     slow: bool,
-    /// When its last turn beside others began, or the call.
+    /// When its last turn at normal priority began, or the call.
     last_turn: Instant,
     ticks: u32,
-    /// When there is to be a look at its memory.
+    /// When its memory must be measured next.
     memory_due: Instant,
     first: Option<Usage>,
     cpu: Duration,
-    /// The part of that since the last look.
+    /// The part of `cpu` since the previous measurement.
     gained: Duration,
     verdict: Option<StopReason>,
 }
@@ -92,28 +92,29 @@ impl Meter {
         }
     }
 
-    /// Says whether the call waits for the host, to be looked at less often.
+    /// Sets whether the call waits for the host. Such a call is measured less often.
     pub(crate) fn set_parked(&self, parked: bool) {
         if let Some(watch) = &mut *self.lock() {
             watch.parked = parked;
         }
     }
 
-    /// Lets the process have what others leave of the processor, soon.
+    /// Lowers the priority of the process at the next look.
     pub(crate) fn slow_down(&self) {
         if let Some(watch) = &mut *self.lock() {
             watch.slow = true;
         }
     }
 
-    /// Since when a slowed process has had no turn, if others leave it next to nothing.
+    /// Returns since when a slowed process has had no turn, if it gets almost no processor time.
     pub(crate) fn starves_since(&self) -> Option<Instant> {
         let starves = |watch: &&Watch| !watch.slow && !watch.parked && watch.verdict.is_none() && watch.gained < STARVED;
         let is_slowed = self.is_slowed.load(Ordering::Acquire);
         self.lock().as_ref().filter(starves).filter(|_| is_slowed).map(|watch| watch.last_turn)
     }
 
-    /// Lets a process that [starves](Self::starves_since) have as much as others until the next look, if the system does.
+    /// Gives a [starving](Self::starves_since) process normal priority until the next look, if the
+    /// system permits it.
     pub(crate) fn have_turn(&self, pid: u32, since: Instant) {
         if let Some(watch) = self.lock().as_mut().filter(|watch| watch.last_turn == since) {
             watch.last_turn = Instant::now();
@@ -121,15 +122,15 @@ impl Meter {
         }
     }
 
-    /// Lets a process that was slowed have as much as others again. False where the system does not: then it is to serve
-    /// nobody else.
+    /// Restores the normal priority of a slowed process. Returns false if the system refuses that;
+    /// the process must then serve no other call.
     pub(crate) fn regain_pace(&self, pid: u32) -> bool {
         let is_slowed = self.is_slowed.load(Ordering::Acquire) && pace::raise(pid).is_err();
         self.is_slowed.store(is_slowed, Ordering::Release);
         !is_slowed
     }
 
-    /// Ends the budget.
+    /// Ends the budget, and returns the measurements.
     pub(crate) fn finish(&self) -> Seen {
         let Some(watch) = self.lock().take() else { return Seen::default() };
         self.alarm.disarm();
@@ -138,12 +139,12 @@ impl Meter {
         Seen { wall, cpu: watch.first.filter(|_| watch.ticks > 1).map(|_| watch.cpu), verdict: watch.verdict, within }
     }
 
-    /// Whether no budget is in force.
+    /// Returns whether no budget is in force.
     pub(crate) fn is_free(&self) -> bool {
         self.lock().is_none()
     }
 
-    /// Looks at what the process uses. A reason to end it is kept for its call.
+    /// Measures the process. If it is over its budget, keeps the reason for its call.
     pub(crate) fn look(&self, pid: u32, round: Round, grace: Duration) -> Look {
         let mut watch = self.lock();
         let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Look::Free };
@@ -167,22 +168,23 @@ impl Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        // A call that was dropped half-way never came to `finish`.
+        // A call that was dropped midway never reached `finish`.
         self.finish();
     }
 }
 
-/// What the watchdog found.
+/// The result of a look by the watchdog.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// No budget is in force, or the process is being ended.
+    /// No budget is in force, or the process is already being ended.
     Free,
-    /// What it holds of its own, if that was measured, and when its memory is to be looked at next.
+    /// Within its budget. Contains its private memory, if that was measured, and the time until the
+    /// next measurement.
     Well {
         own_bytes: Option<u64>,
         next: Duration,
     },
-    /// Its call reads what is left of the stream, and learns from that.
+    /// The process is gone. Its call reads the rest of the stream, and learns the reason from that.
     Dead,
     Over(StopReason),
 }
@@ -206,7 +208,7 @@ impl Watch {
         }
     }
 
-    /// Takes in what is due: the processor time in a round that is a tick, the memory where it is to be looked at.
+    /// Measures what is due: processor time if the round is a tick, memory if its time has come.
     fn measure(&mut self, pid: u32, round: Round) -> Result<Option<Resident>, UsageError> {
         if round == Round::Tick {
             self.ticks += 1;

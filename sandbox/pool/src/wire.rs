@@ -1,4 +1,4 @@
-//! Frames over one worker's socket: gathered on the way out, buffered on the way in.
+//! Frames on one worker's socket: gathered for writing, buffered for reading.
 
 use std::io::{Error, ErrorKind, Result as IoResult};
 
@@ -8,38 +8,38 @@ use tollhouse_protocol::{
     frame::{self, FrameError, PREFIX_BYTES},
 };
 
-/// Free space that a read is offered at least, in bytes.
+/// Minimum free space that a read gets, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
-/// Capacity above which a buffer is let go once it is empty, in bytes.
+/// Capacity above which an empty buffer is freed, in bytes.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Both directions' bytes of one socket. Kept from call to call.
+/// Buffers for both directions of one socket. They are kept from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     out: Vec<u8>,
     sent: usize,
-    /// Whether the socket would not take all of `out`.
+    /// Whether the socket did not take all of `out`.
     blocked: bool,
     input: Vec<u8>,
     taken: usize,
-    /// Bytes the next frame is known to need.
+    /// Number of bytes that the next frame is known to need.
     wanted: usize,
 }
 
 impl Buffers {
-    /// Adds a frame to what goes out with the next [`flush`](Self::flush).
+    /// Adds a frame to the output of the next [`flush`](Self::flush).
     pub(crate) fn put(&mut self, message: &ToWorker) -> Result<(), FrameError> {
         frame::encode(message, &mut self.out)
     }
 
-    /// Adds frames that are encoded already, and takes them away from where they were.
+    /// Adds frames that are already encoded, and empties their vector.
     pub(crate) fn put_encoded(&mut self, frames: &mut Vec<u8>) {
         self.out.append(frames);
     }
 
-    /// Writes what the socket takes now. A worker that has gone takes nothing more, and that is no
-    /// error here: what it said before is still to be read, and then its end.
+    /// Writes as much as the socket takes now. A worker that has gone takes nothing, which is not
+    /// an error here: its last messages must still be read, and then its end.
     pub(crate) fn flush(&mut self, stream: &UnixStream) -> IoResult<()> {
         self.blocked = false;
         while self.sent < self.out.len() {
@@ -60,12 +60,13 @@ impl Buffers {
         Ok(())
     }
 
-    /// Bytes that the socket has not taken yet.
+    /// Returns the number of bytes that the socket has not taken yet.
     pub(crate) fn unsent(&self) -> usize {
         self.out.len() - self.sent
     }
 
-    /// What went out is let go once it is as much as what did not, so that each byte is moved once at most.
+    /// Frees the sent bytes once they are as many as the unsent ones, so that each byte moves at
+    /// most once.
     fn let_go_of_sent(&mut self) {
         if self.sent > KEPT_BYTES && self.sent >= self.unsent() {
             self.out.drain(..self.sent);
@@ -74,10 +75,10 @@ impl Buffers {
         }
     }
 
-    /// Reads what is there now. An end of the stream is an error.
+    /// Reads what is available now. The end of the stream is an error.
     pub(crate) fn fill(&mut self, stream: &UnixStream) -> IoResult<()> {
         self.input.drain(..std::mem::take(&mut self.taken));
-        // No more than has come already: what a worker only claims to send takes no room.
+        // At most doubles the buffer: a frame length that a worker only claims reserves no memory.
         let (here, missing) = (self.input.len(), self.wanted.saturating_sub(self.input.len()));
         self.input.reserve_exact(missing.min(here).max(READ_BYTES));
         match stream.try_read_buf(&mut self.input) {
@@ -88,7 +89,7 @@ impl Buffers {
         }
     }
 
-    /// Takes the next message, if it is here whole.
+    /// Takes the next message, if it has arrived completely.
     pub(crate) fn next(&mut self) -> Result<Option<ToHost>, FrameError> {
         if self.nothing_to_take() {
             self.input.clear();
@@ -108,29 +109,29 @@ impl Buffers {
         Ok(Some(message))
     }
 
-    /// Waits until there is something to read, or, behind a [`flush`](Self::flush) that did not
-    /// get everything out, room to write.
+    /// Waits until there is something to read, or room to write if a [`flush`](Self::flush) was
+    /// incomplete.
     pub(crate) async fn changed(&self, stream: &UnixStream) -> IoResult<()> {
         let interest = if self.blocked { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         stream.ready(interest).await.map(drop)
     }
 
-    /// Whether nothing is left in either direction.
+    /// Returns whether both directions are empty.
     pub(crate) fn are_empty(&self) -> bool {
         self.nothing_to_send() && self.nothing_to_take()
     }
 
-    /// Whether nothing came in that was not taken.
+    /// Returns whether all input has been taken.
     pub(crate) fn nothing_to_take(&self) -> bool {
         self.taken == self.input.len()
     }
 
-    /// Whether everything went out.
+    /// Returns whether all output has been sent.
     pub(crate) fn nothing_to_send(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Lets go of what an unusual call left behind. The buffers have to be empty.
+    /// Frees memory that an unusual call left behind. The buffers must be empty.
     pub(crate) fn trim(&mut self) {
         self.input.clear();
         self.taken = 0;
@@ -145,7 +146,7 @@ fn let_go_if_large(empty: &mut Vec<u8>) {
     }
 }
 
-/// Whether a worker that has nothing to say says nothing: neither bytes nor the end of its stream.
+/// Returns whether an idle worker is silent: it has sent no bytes and not closed its stream.
 pub(crate) fn is_silent(stream: &UnixStream) -> bool {
     matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }

@@ -1,11 +1,13 @@
-//! Processes that fork workers: they have booted an engine already, and a worker has that from its first moment on.
+//! Zygotes: processes that have booted an engine and fork workers, which then need no boot.
 //!
-//! A worker that was forked is a child of this process like any other, and its [`JailReport`](tollhouse_protocol::JailReport) is. What
-//! it has in common with the others of one zygote is where things are in memory, and the keys of the engine's hash tables: that is why
-//! a zygote is renewed. Where there is none, or it does not answer, workers are started by themselves. One of a tier that nobody has
-//! asked for during a whole life of a zygote is ended, but for the usual tier's.
+//! A forked worker is a child of this process like any other, and makes its own
+//! [`JailReport`](tollhouse_protocol::JailReport). Workers of one zygote share their memory layout
+//! and the keys of the engine's hash tables. That is why zygotes are renewed. Without a zygote, or
+//! if it does not answer, workers are started directly. A zygote is ended if no worker of its tier
+//! was needed for the life of a zygote, except for the default tier.
 //!
-//! One thread has them all, see [`Spawner`](crate::spawner::Spawner): the system ends a zygote with the thread that started it.
+//! One thread owns all zygotes (see [`Spawner`](crate::spawner::Spawner)), because the kernel ends
+//! a zygote with the thread that started it.
 
 #[cfg(test)]
 mod tests;
@@ -35,13 +37,13 @@ use tollhouse_protocol::Tier;
 
 use crate::{config::PoolConfig, tiers::EachTier, usage::Resident};
 
-/// How long workers are started by themselves after a zygote failed.
+/// Time for which workers are started directly after a zygote failed.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// That of a process is known, and it is left for others to wait for.
+/// Finds out whether a child has ended, and leaves it unreaped.
 const IS_CHILD: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG).union(WaitIdOptions::NOWAIT);
 
-/// The zygotes of a pool: one of each tier that is in use.
+/// The zygotes of a pool: one for each tier in use.
 #[derive(Debug)]
 pub(crate) struct Zygotes {
     usual: Tier,
@@ -52,41 +54,41 @@ pub(crate) struct Zygotes {
     lines: EachTier<Line>,
 }
 
-/// A zygote, and who comes after it.
+/// A zygote and its successor.
 #[derive(Debug, Default)]
 struct Line {
     now: Option<Zygote>,
-    /// On its way.
+    /// The successor, while it boots.
     next: Option<Zygote>,
     failed: Option<Instant>,
-    /// When a worker was last asked for.
+    /// When a worker was last needed.
     asked: Option<Instant>,
 }
 
-/// What a worker is to be from its first moment on.
+/// Properties of a worker from its start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Terms<'a> {
-    /// Whom it becomes, if not who the host is.
+    /// The user it runs as, if not the host's.
     pub(crate) user: Option<u32>,
     /// The folder of its control group, if there is one.
     pub(crate) group: Option<BorrowedFd<'a>>,
 }
 
-/// A worker that was just started, and is the caller's to end.
+/// A worker that has just started. The caller must end it.
 #[derive(Debug)]
 pub(crate) struct Newborn {
     pub(crate) pid: Pid,
-    /// This end of its socket.
+    /// The host's end of its socket.
     pub(crate) socket: Socket,
-    /// Whether it began in its control group.
+    /// Whether it started in its control group.
     pub(crate) is_in_group: bool,
 }
 
-/// What the zygotes of a pool are at a moment.
+/// Number and memory of the zygotes of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Census {
     pub(crate) zygotes: usize,
-    /// What they hold of the machine's memory, together.
+    /// Their total private memory, in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -111,7 +113,8 @@ impl Zygotes {
         }
     }
 
-    /// A worker of a tier, forked by the zygote that `start` gives. `None` where it has to be started by itself.
+    /// Forks a worker of a tier. `start` starts a zygote if one is needed. Returns `None` if the
+    /// worker must be started directly.
     pub(crate) fn fork(&mut self, start: impl Fn() -> io::Result<Zygote>, tier: Tier, terms: Terms<'_>) -> Option<Newborn> {
         if self.forks == 0 {
             return None;
@@ -123,7 +126,7 @@ impl Zygotes {
         let patience = self.patience.saturating_sub(zygote.born.elapsed());
         match zygote.wait_until_ready(patience).and_then(|()| zygote.fork(terms, self.patience)) {
             Ok(worker) => Some(worker),
-            // Whoever comes later finds it ready.
+            // It will be ready for a later worker.
             Err(error) if zygote.may_yet_boot(&error, self.boot_patience) => None,
             Err(error) => {
                 tracing::warn!(%error, "a zygote is of no use: workers are started by themselves");
@@ -134,7 +137,7 @@ impl Zygotes {
         }
     }
 
-    /// Waits for those that have ended, so that the system lets go of them, and ends those that nobody uses any more.
+    /// Reaps zygotes that have ended, and ends those that are unused.
     pub(crate) fn look(&mut self) {
         for (tier, line) in self.lines.iter_mut() {
             for zygote in [&mut line.now, &mut line.next] {
@@ -148,20 +151,20 @@ impl Zygotes {
         }
     }
 
-    /// How many there are, those on their way among them, and what they hold.
+    /// Returns the number of zygotes, including those that boot, and their memory.
     pub(crate) fn census(&self) -> Census {
         let zygotes = self.lines.iter().flat_map(|(_, line)| line.now.iter().chain(&line.next));
         zygotes.fold(Census::default(), |all, zygote| Census { zygotes: all.zygotes + 1, bytes: all.bytes + zygote.own_bytes() })
     }
 
-    /// Ends all: what a worker of theirs was from its first moment is no good.
+    /// Ends all zygotes, because a worker forked from one did not work.
     pub(crate) fn distrust(&mut self) {
         for (_, line) in self.lines.iter_mut().filter(|(_, line)| line.now.is_some()) {
             (line.now, line.next, line.failed) = (None, None, Some(Instant::now()));
         }
     }
 
-    /// Ends all, and starts none any more.
+    /// Ends all zygotes and prevents new ones.
     pub(crate) fn close(&mut self) {
         self.forks = 0;
         self.lines = EachTier::default();
@@ -169,7 +172,7 @@ impl Zygotes {
 }
 
 impl Line {
-    /// Sees to it that there is a zygote, and another one soon where it `is_due`.
+    /// Ensures that there is a zygote, and starts its successor once it `is_due`.
     fn advance(&mut self, start: impl Fn() -> io::Result<Zygote>, boot_patience: Duration, is_due: impl Fn(&Zygote) -> bool) {
         let has_failed =
             |next: &mut Zygote| next.wait_until_ready(Duration::ZERO).is_err_and(|error| !next.may_yet_boot(&error, boot_patience));
@@ -189,15 +192,19 @@ impl Line {
 impl Zygote {
     pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
         let (control, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        // As workers do, it closes all but its end first thing, and only this thread starts any.
+        // Like a worker, it first closes all descriptors except its end of the socket. Only this
+        // thread starts processes, so none inherits the socket of another.
         fcntl_setfd(&theirs, FdFlags::empty())?;
         let child = command.args(["--zygote", &theirs.as_raw_fd().to_string()]).spawn()?;
         Ok(Self { child, control, born: Instant::now(), forks: 0, is_ready: false })
     }
 
+    /// Waits until the zygote has booted.
+    ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::TimedOut`] when it takes longer, another one when it has ended.
+    /// [`io::ErrorKind::TimedOut`] if it takes longer than `patience`, another kind if it has
+    /// ended.
     fn wait_until_ready(&mut self, patience: Duration) -> io::Result<()> {
         if !self.is_ready {
             self.answer(patience)?;
@@ -206,7 +213,7 @@ impl Zygote {
         Ok(())
     }
 
-    /// Whether it was but not waited for any longer, and may take longer.
+    /// Returns whether `error` is a time-out of a zygote that is still within its boot time.
     fn may_yet_boot(&self, error: &io::Error, boot_patience: Duration) -> bool {
         !self.is_ready && error.kind() == io::ErrorKind::TimedOut && self.born.elapsed() < boot_patience
     }
@@ -216,20 +223,21 @@ impl Zygote {
         let mut number = self.order(&theirs, terms, patience)?;
         let is_in_group = terms.group.is_some() && number > 0;
         if terms.group.is_some() && number < 0 {
-            // There are systems that do not know how, and filters that do not let it.
+            // Some kernels do not support this, and some seccomp filters forbid it.
             number = self.order(&theirs, Terms { group: None, ..terms }, patience)?;
         }
         let pid = match number {
             number @ 1.. => Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?,
             errno => return Err(io::Error::from_raw_os_error(errno.saturating_neg())),
         };
-        // It is to be ended by this number, which nobody else's process may have.
+        // The worker will be killed by this number, so it must be our child.
         waitid(WaitId::Pid(pid), IS_CHILD)?;
         self.forks += 1;
         Ok(Newborn { pid, socket: ours, is_in_group })
     }
 
-    /// Orders a worker that is to have this socket. What is answered.
+    /// Orders a worker with this socket, and returns the answer: its process id, or a negative
+    /// error number.
     fn order(&mut self, socket: &Socket, terms: Terms<'_>, patience: Duration) -> io::Result<i32> {
         let descriptors: Vec<_> = std::iter::once(socket.as_fd()).chain(terms.group).collect();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
@@ -245,7 +253,7 @@ impl Zygote {
         let _ = self.child.wait();
     }
 
-    /// What it says that is not to be waited for any more: it may have forked at the last moment.
+    /// Ends the zygote and returns its last answer, since it may have forked at the last moment.
     fn last_answer(&mut self) -> io::Result<i32> {
         self.end();
         self.answer(Duration::ZERO)
@@ -255,7 +263,7 @@ impl Zygote {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it holds of the machine's memory; nothing where it has ended.
+    /// Returns its private memory in bytes, or 0 if it has ended.
     fn own_bytes(&self) -> u64 {
         Resident::of(self.child.id()).map_or(0, |resident| resident.own_bytes)
     }

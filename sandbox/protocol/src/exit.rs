@@ -1,15 +1,16 @@
-//! The status with which a worker ends that was stopped: what is left to say where its socket takes no more words.
+//! Exit status of a worker that was stopped. It carries the reason if the socket takes no more
+//! messages.
 
 use crate::{Limits, Side, StopReason};
 
-/// The host is gone, or breaks the protocol, or the worker cannot say why it ends.
+/// The host is gone or broke the protocol, or the worker cannot say why it ends.
 pub const UNSAID: u8 = 70;
 
-/// The process has all the memory that it may have.
+/// The process has used all the memory that it may have.
 pub const OUT_OF_MEMORY: u8 = 75;
 
 impl StopReason {
-    /// The status that says so under these limits.
+    /// Returns the exit status for this reason under these limits.
     #[must_use]
     pub fn exit_status(&self, limits: &Limits) -> u8 {
         match self {
@@ -27,12 +28,13 @@ impl StopReason {
             Self::OutputSize { .. } => 82,
             Self::OutputDepth { .. } => 83,
             Self::Deadlock => 84,
-            // How many of what is not to be said in a number.
+            // These reasons have details that do not fit into a number.
             Self::Ops { .. } | Self::Crashed => UNSAID,
         }
     }
 
-    /// What a status says under the limits that were in force; nothing where it is none of these.
+    /// Returns the reason for an exit status under the limits that were in force, or `None` for any
+    /// other status.
     #[must_use]
     pub fn of_exit_status(status: i32, limits: &Limits) -> Option<Self> {
         let Limits { cpu_ms, wall_ms, heap_bytes, buffer_bytes, rss_bytes, .. } = *limits;
@@ -57,7 +59,8 @@ impl StopReason {
 }
 
 impl Limits {
-    /// Those in force while a bundle is loaded: what a call may take of time is then what loading may.
+    /// Returns the limits that apply while a bundle is loaded: the time limits become those of
+    /// loading.
     #[must_use]
     pub const fn of_load(mut self) -> Self {
         (self.cpu_ms, self.wall_ms) = (self.load_cpu_ms, self.load_wall_ms);

@@ -7,29 +7,31 @@ use serde::{
     de::{DeserializeOwned, Error as _, SeqAccess, Visitor},
 };
 
-/// Bytes of the length prefix.
+/// Size of the length prefix, in bytes.
 pub const PREFIX_BYTES: usize = 4;
 
-/// Largest frame either side accepts, in bytes without the prefix. A bound on memory, far above
-/// what the limits on bodies, results and files let through. 8 MiB.
+/// Largest frame that either side accepts, in bytes without the prefix. It bounds memory and is far
+/// above the limits on bodies, results and files. 8 MiB.
 pub const MAX_FRAME_BYTES: usize = 8 << 20;
 
-/// A frame that could not be written or read. After one the stream is out of step: end the worker.
+/// Error of a frame that could not be written or read. The stream is then out of sync, and the
+/// worker must be ended.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The length prefix names more than [`MAX_FRAME_BYTES`].
+    /// The length prefix exceeds [`MAX_FRAME_BYTES`].
     #[error("frame is {0} bytes, limit {MAX_FRAME_BYTES}")]
     TooLarge(usize),
-    /// The bytes are not the message that was expected.
+    /// The bytes are not a valid message of the expected type.
     #[error("frame does not decode")]
     Malformed(#[from] postcard::Error),
 }
 
-/// Appends `message` to `buffer` as one frame, so that several go out in one write.
+/// Appends `message` to `buffer` as one frame, so that several frames can be written at once.
 ///
 /// # Errors
 ///
-/// [`FrameError::TooLarge`] when the message would not be accepted; `buffer` is then as before.
+/// [`FrameError::TooLarge`] if the receiver would not accept the message. `buffer` is unchanged
+/// then.
 pub fn encode<T: Serialize>(message: &T, buffer: &mut Vec<u8>) -> Result<(), FrameError> {
     let start = buffer.len();
     buffer.extend_from_slice(&[0; PREFIX_BYTES]);
@@ -45,7 +47,7 @@ pub fn encode<T: Serialize>(message: &T, buffer: &mut Vec<u8>) -> Result<(), Fra
     Ok(())
 }
 
-/// Reads the length prefix at the head of a frame.
+/// Reads the length prefix of a frame.
 ///
 /// # Errors
 ///
@@ -55,7 +57,8 @@ pub fn length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
     if length > MAX_FRAME_BYTES { Err(FrameError::TooLarge(length)) } else { Ok(length) }
 }
 
-/// A list of at most `MOST`. A longer one does not decode: its items may take many times the bytes they came in.
+/// Decodes a list of at most `MOST` items. A longer list is an error, because its items may need
+/// many times the bytes of the frame.
 pub(crate) fn few<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> Result<Vec<T>, D::Error> {
     struct Few<T, const MOST: usize>(PhantomData<T>);
 
@@ -81,11 +84,11 @@ pub(crate) fn few<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MOST: us
     deserializer.deserialize_seq(Few::<T, MOST>(PhantomData))
 }
 
-/// Decodes the bytes behind a prefix.
+/// Decodes the bytes after a prefix.
 ///
 /// # Errors
 ///
-/// [`FrameError::Malformed`] when they are not a `T`.
+/// [`FrameError::Malformed`] if they are not a valid `T`.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, FrameError> {
     Ok(postcard::from_bytes(payload)?)
 }

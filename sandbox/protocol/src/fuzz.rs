@@ -1,13 +1,13 @@
-//! Frames of both directions, of any bytes.
+//! Fuzz tests: frames of both directions made of arbitrary bytes.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{ToHost, ToWorker, frame};
 
-/// Most bytes of memory for a byte of a frame: of an item of a list, which may be two bytes.
+/// Maximum bytes of memory for each byte of a frame. The worst case is a list item of two bytes.
 const AT_MOST: usize = 32;
 
-/// A message that decodes is the same one when it has been sent on, and takes no more bytes than it came in.
+/// Checks that a decoded message survives encoding unchanged and does not grow.
 fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let message = frame::decode::<T>(bytes).ok()?;
     let mut sent = Vec::new();

@@ -1,8 +1,8 @@
-//! How many bytes a request holds: host and worker count alike.
+//! Memory size of requests, computed the same way by host and worker.
 
 use bytes::Bytes;
 
-/// Something with bytes of its own beside those of its type.
+/// A value that holds bytes beyond the size of its type.
 pub(crate) trait Held {
     fn held(&self) -> usize;
 }

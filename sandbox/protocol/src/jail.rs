@@ -12,57 +12,59 @@ use serde::{
 
 use crate::frame::few;
 
-/// Layers that a worker reports.
+/// Maximum number of layers in a report.
 pub(crate) const MAX_LAYERS: usize = JailLayer::ALL.len();
 
 /// A layer of the worker's jail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JailLayer {
-    /// No descriptor but the socket and standard streams to `/dev/null`.
+    /// No open descriptors except the socket and standard streams to `/dev/null`.
     Descriptors,
     /// The worker dies with the host.
     ParentDeathSignal,
     /// No core dumps, no files, no descriptors, no new processes.
     Rlimits,
-    /// No program that it could start has more rights than it.
+    /// Programs that it could start gain no additional rights.
     NoNewPrivs,
-    /// Not dumpable: no other process of the same user may read its memory.
+    /// Not dumpable: other processes of the same user cannot read its memory.
     NotDumpable,
-    /// Where memory runs out it is ended before the host.
+    /// If memory runs out, the kernel ends it before the host.
     OomScore,
     /// It runs as a user and a group that no other process has.
     OwnUser,
-    /// It has no capability, and can come by none.
+    /// It has no capabilities and cannot gain any.
     Capabilities,
-    /// Whatever it is among its own, it is nobody outside.
+    /// Its own user namespace without a mapping: it has no identity outside.
     UserNamespace,
-    /// It sees no mounts but its own.
+    /// Its own mount namespace: it sees no mounts of others.
     MountNamespace,
     /// It has no network.
     NetNamespace,
-    /// It sees no queues or shared memory of others.
+    /// It sees no message queues or shared memory of others.
     IpcNamespace,
-    /// It sees no process but itself, the first of its namespace: where the host may make one.
+    /// It sees no other process and is the first of its PID namespace. Needs a host that can create
+    /// one.
     PidNamespace,
-    /// There is no file to be seen.
+    /// It sees no files.
     EmptyRoot,
-    /// It opens no files and no TCP connections, and signals nobody.
+    /// It cannot open files or TCP connections, or signal other processes.
     Landlock,
-    /// It makes no system calls but a few.
+    /// It can make only the few system calls that it needs.
     Seccomp,
-    /// It has no code but its program's, from before its engine boots. Not where the engine is to compile.
+    /// Only its program is executable, from before its engine boots. Not available if the engine
+    /// compiles code.
     NoExec,
-    /// A control group bounds its memory, and that of all workers together.
+    /// A control group limits its memory, and that of all workers together.
     MemoryMax,
-    /// A control group bounds its processes and threads, and those of all workers together.
+    /// A control group limits its processes and threads, and those of all workers together.
     PidsMax,
-    /// A control group leaves the host some of the processor, whatever all workers want together.
+    /// A control group reserves some processor time for the host, whatever the workers use.
     CpuMax,
 }
 
 impl JailLayer {
-    /// All there are.
+    /// All layers.
     pub const ALL: [Self; 20] = [
         Self::Descriptors,
         Self::ParentDeathSignal,
@@ -86,10 +88,11 @@ impl JailLayer {
         Self::CpuMax,
     ];
 
-    /// Those that the host puts around a worker, which knows nothing of them.
+    /// The layers that the host applies to a worker from outside. The worker does not know about
+    /// them.
     pub const OF_GROUPS: [Self; 3] = [Self::MemoryMax, Self::PidsMax, Self::CpuMax];
 
-    /// The layer of a name, as it is told in JSON.
+    /// Returns the layer with this JSON name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let name: StrDeserializer<'_, Error> = name.into_deserializer();
@@ -103,13 +106,14 @@ impl fmt::Display for JailLayer {
     }
 }
 
-/// What became of a worker's jail. Hostile input once a handler runs, and told before one does.
+/// Report of a worker's jail. A worker sends it before it runs a handler. The bytes of a worker are
+/// hostile input all the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JailReport {
-    /// In the order in which they came into force.
+    /// Layers in force, in the order in which they took effect.
     #[serde(deserialize_with = "few::<_, _, MAX_LAYERS>")]
     pub in_force: Vec<JailLayer>,
-    /// The others.
+    /// The other layers.
     #[serde(deserialize_with = "few::<_, _, MAX_LAYERS>")]
     pub refused: Vec<Refused>,
 }
@@ -117,9 +121,9 @@ pub struct JailReport {
 /// A layer that the system refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// Which.
+    /// The layer.
     pub layer: JailLayer,
-    /// The system's error number, errno(3).
+    /// The error number of the system, errno(3).
     pub errno: i32,
 }
 

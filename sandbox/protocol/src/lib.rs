@@ -1,8 +1,8 @@
-//! What the host and a `tollhouse-worker` say to each other.
+//! The protocol between the host and a `tollhouse-worker`.
 //!
-//! A worker is one process with one socket. Both directions carry frames (see [`frame`]):
-//! the host sends [`ToWorker`], the worker sends [`ToHost`]. Every byte from a worker is
-//! hostile input: the host checks order, sizes and counts again and kills on the first breach.
+//! A worker is one process with one socket. Both directions carry frames (see [`frame`]): the host
+//! sends [`ToWorker`], the worker sends [`ToHost`]. Every byte from a worker is hostile input: the
+//! host checks order, sizes and counts again, and kills the worker on the first breach.
 //!
 //! ```text
 //! worker                          host
@@ -10,16 +10,16 @@
 //!   │  ◀── Load(Bundle)            │   once in a worker's life
 //!   │  Loaded(Ok|Err)       ──▶    │
 //!   │  ◀── Call(Start)             │   any number of times; they run one at a time
-//!   │  Begun                ──▶    │   where the host wants to know
+//!   │  Begun                ──▶    │   if the host requested it
 //!   │  Op{..} Log{..} Waiting ──▶  │   buffered, and written together
 //!   │  ◀── Reply{..}               │   one for each Op, in any order
-//!   │  Declined             ──▶    │   a Call that came while this one waits
+//!   │  Declined             ──▶    │   a Call that arrived while this one waits
 //!   │  Done{outcome, spent} ──▶    │   the worker is idle again, or at the next Call
 //! ```
 //!
-//! A worker that was stopped where it cannot say so ends with a status that does, see [`exit`].
+//! A worker that was stopped and cannot send the reason uses its exit status instead, see [`exit`].
 //!
-//! This crate does no IO and knows no prices, names of people, or HTTP.
+//! This crate does no IO and has no notion of prices, identities, or HTTP.
 
 #![warn(missing_docs)]
 

@@ -1,48 +1,48 @@
-//! The limits of one call and of the process that runs it: each once, with unit, default, ceiling.
+//! The limits of one call and of its process, each with unit, default and ceiling.
 //!
 //! The admin's policy moves defaults and ceilings, an endpoint's `limits` lowers them, the worker
-//! enforces them and the host enforces them again. The table of `docs/limits.md` is
-//! written from [`TABLE`].
+//! enforces them and the host enforces them again. The table in `docs/limits.md` is generated from
+//! [`TABLE`].
 
 use serde::{Deserialize, Serialize};
 
-/// Most entries of one `list` of `ctx.kv` or `ctx.files`. A handler that asks for more gets as many; who asks the host for
-/// more is refused.
+/// Maximum entries of one `list` of `ctx.kv` or `ctx.files`. A higher `limit` of a handler is
+/// reduced to this. The host refuses a request for more.
 pub const LIST_LIMIT: u32 = 1_000;
 
-/// Entries of one `list` whose `limit` is not given.
+/// Entries of one `list` without a `limit`.
 pub const LIST_DEFAULT: u32 = 100;
 
-/// Bytes of keys and values, and with them of a page of `list`, after which it ends: well below a frame.
+/// A page of `list` ends after this many bytes of keys and values. Far below the size of a frame.
 pub const LIST_BYTES: usize = 1 << 20;
 
-/// Bytes that one call has under way at once: of its requests, and of their answers. What goes beyond waits its turn.
+/// Maximum bytes in transit for one call: its requests and their answers. Further requests wait.
 pub const CALL_BYTES: usize = 8 << 20;
 
-/// Texts that one call decodes in pieces at once.
+/// Maximum number of concurrent streaming text decoders of one call.
 pub const DECODERS: usize = 256;
 
-/// Stack of a thrown error, in bytes; the rest is cut off.
+/// Maximum length of the stack of a thrown error, in bytes. The rest is cut off.
 pub const STACK_BYTES: u64 = 8 << 10;
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Name in `limits` of an endpoint and in the policy (camelCase).
+    /// Name in the `limits` of an endpoint and in the policy (camelCase).
     pub name: &'static str,
-    /// What is in force where nothing else is said.
+    /// The value that applies by default.
     pub default: u64,
-    /// Highest value an endpoint may have without the admin raising the ceiling.
+    /// Highest value that an endpoint can have unless the admin raises the ceiling.
     pub ceiling: u64,
-    /// What the values count.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// What is limited, as a sentence.
+    /// Description of the limit, as a sentence.
     pub what: &'static str,
 }
 
 macro_rules! limits {
     ($($field:ident $name:literal = $default:expr, $ceiling:expr, $unit:literal, $what:literal;)*) => {
-        /// The limits in force for one call. Every value counts in the unit of its row.
+        /// The limits in force for one call. Each value is in the unit of its row.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Limits { $(#[doc = concat!($what, " Unit: ", $unit, ". Default: ", stringify!($default), ".")] #[serde(rename = $name)] pub $field: u64,)* }
@@ -55,19 +55,19 @@ macro_rules! limits {
         }
 
         impl Limits {
-            /// The highest values an endpoint can have under the shipped policy.
+            /// The highest values that an endpoint can have under the default policy.
             #[must_use]
             pub const fn ceilings() -> Self { Self { $($field: $ceiling,)* } }
 
-            /// `self`, no field above that of `ceiling`.
+            /// Returns `self` with each field reduced to at most that of `ceiling`.
             #[must_use]
             pub fn narrowed_to(self, ceiling: &Self) -> Self { Self { $($field: self.$field.min(ceiling.$field),)* } }
 
-            /// The value of the row called `name`.
+            /// Returns the value of the row with this name.
             #[must_use]
             pub fn get(&self, name: &str) -> Option<u64> { match name { $($name => Some(self.$field),)* _ => None } }
 
-            /// Sets the row called `name`; false when there is none.
+            /// Sets the value of the row with this name. Returns false if there is no such row.
             pub fn set(&mut self, name: &str, value: u64) -> bool { match name { $($name => { self.$field = value; true })* _ => false } }
         }
     };

@@ -1,120 +1,123 @@
-//! The messages of both directions, and what they carry.
+//! The messages of both directions and their contents.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{JailReport, Limits, OpFailure, OpRequest, OpValue, Outcome, SchemaFault, Schemas, Side, Spent, StopReason};
 
-/// From the host to a worker.
+/// A message from the host to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// The code this process will run for the rest of its life. Sent once.
+    /// The code that this process will run for the rest of its life. Sent once.
     Load(Load),
-    /// One call. Sent only after [`ToHost::Loaded`] with `Ok`. Calls run one at a time: one that is sent while another
-    /// runs waits in the socket until that one has ended, or is [declined](ToHost::Declined).
+    /// Starts a call. Sent only after [`ToHost::Loaded`] with `Ok`. Calls run one at a time: a call
+    /// that arrives while another runs waits in the socket until that one has ended, or it is
+    /// [declined](ToHost::Declined).
     Call(Start),
     /// The answer to the [`ToHost::Op`] with the same number.
     Reply {
-        /// The number.
+        /// The number of the op.
         op: u32,
-        /// What the host did, or why not.
+        /// The result of the op, or why it failed.
         result: Result<OpValue, OpFailure>,
     },
 }
 
-/// From a worker to the host. Hostile input.
+/// A message from a worker to the host. Hostile input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToHost {
-    /// Booted, hardened and jailed; waiting for a bundle.
+    /// The worker is booted, hardened and jailed, and waits for a bundle.
     Ready {
         /// The layers that are in force, and those that are not.
         jail: JailReport,
     },
     /// The bundle is loaded, or why not.
     Loaded(Result<Loaded, LoadFault>),
-    /// The input fits and the handler starts: said where [`Start::announced`], before anything else of the call.
+    /// The input is valid and the handler starts. Sent only for [`Start::announced`], before any
+    /// other message of the call.
     Begun,
-    /// The running call asks for something of the world outside.
+    /// The running call requests an op.
     Op {
-        /// A number of its own, above those before.
+        /// A number unique in this worker, higher than all before it.
         op: u32,
-        /// What is asked for.
+        /// The requested op.
         request: OpRequest,
     },
-    /// A line of the running call's log.
+    /// A log line of the running call.
     Log(LogLine),
-    /// The call has nothing to compute until a [`ToWorker::Reply`] comes.
+    /// The call has nothing to compute until a [`ToWorker::Reply`] arrives.
     Waiting,
-    /// The running call waits, and a [`ToWorker::Call`] came: it will not be run here. Each stands for the oldest of those
-    /// that were neither run nor declined.
+    /// The running call waits, so the worker declines a [`ToWorker::Call`] that has arrived. Each
+    /// message declines the oldest call that was neither run nor declined.
     Declined,
     /// The call has ended.
     Done {
-        /// How.
+        /// How it ended.
         outcome: Outcome,
-        /// What it used, by the worker's own clocks.
+        /// The resources it used, by the worker's own clocks.
         spent: Spent,
     },
-    /// The running call says how far it is.
+    /// A progress message of the running call.
     Progress(Said),
 }
 
-/// A handler's code, the name its stack traces show, and what its input and result are held against.
+/// A handler's code, its name in stack traces, and the schemas of its input and result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
-    /// SHA-256 of source and language, in hex: what a call and a receipt are bound to. A worker is bound to the whole bundle.
+    /// SHA-256 of source and language, in hex. Calls and receipts refer to it. A worker is bound to
+    /// the whole bundle.
     pub version: String,
     /// Synthetic URL of the module, `tool:/<slug>/<first 12 of version>`.
     pub specifier: String,
-    /// `None` where the host itself answers: the worker then only [checks](Work::Check).
+    /// `None` if the host itself answers: the worker then only [checks](Work::Check).
     pub source: Option<Source>,
-    /// What input and result are held against.
+    /// The schemas that validate input and result.
     pub schemas: Schemas,
 }
 
-/// Code of a handler.
+/// Source code of a handler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// As uploaded, or as [`Checked::source`] gave it back.
+    /// The code as uploaded, or as returned in [`Checked::source`].
     pub text: Bytes,
-    /// What `text` is written in.
+    /// The language of `text`.
     pub language: Language,
 }
 
-/// [`ToWorker::Load`]: a bundle, and the limits of loading it.
+/// Contents of [`ToWorker::Load`]: a bundle, and the limits of loading it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Load {
-    /// What is loaded.
+    /// The bundle to load.
     pub bundle: Bundle,
     /// The process's limits for its whole life: memory and start-up.
     pub limits: Limits,
 }
 
-/// What loading found out.
+/// The result of loading a bundle.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Loaded {
-    /// The bundle.
+    /// The checked bundle.
     pub checked: Checked,
-    /// What loading used.
+    /// The resources that loading used.
     pub spent: Spent,
 }
 
-/// A bundle that loads: its code as JavaScript.
+/// A bundle that has loaded: its code as JavaScript.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Checked {
-    /// JavaScript with TypeScript's types blanked out, lines and columns as uploaded. Empty when
-    /// the language was JavaScript already.
+    /// JavaScript with TypeScript's types blanked out, with lines and columns as uploaded. Empty if
+    /// the upload was JavaScript.
     pub source: Bytes,
 }
 
 /// Why a bundle does not load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadFault {
-    /// Its source does not.
+    /// Its source does not load.
     Handler(LoadError),
-    /// One of its schemas cannot be used.
+    /// One of its schemas is not usable.
     Schema(SchemaFault),
-    /// It took more than loading may.
+    /// It exceeded the limits of loading.
     Stopped(StopReason),
 }
 
@@ -130,19 +133,19 @@ impl From<SchemaFault> for LoadFault {
     }
 }
 
-/// Why a source does not load. Shown to its builder; `line` and `column` count from 1.
+/// Why a source does not load, for its builder. `line` and `column` count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct LoadError {
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// Where the engine says.
+    /// Line, if the engine reports it.
     pub line: Option<u32>,
-    /// Where the engine says.
+    /// Column, if the engine reports it.
     pub column: Option<u32>,
 }
 
-/// What a handler is written in.
+/// The language of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -152,78 +155,79 @@ pub enum Language {
     Ts,
 }
 
-/// Which process may serve a call.
+/// The processes that can serve a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// One that has served this endpoint version before; its module state lives on.
+    /// A process that may have served this endpoint version before. Its module state persists.
     #[default]
     Warm,
-    /// One that has served nobody, and serves nobody after.
+    /// A process that has served no call before and serves none after.
     Fresh,
 }
 
-/// [`ToWorker::Call`]: all that a call knows when it starts.
+/// Contents of [`ToWorker::Call`]: everything that a call needs to start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Start {
-    /// `call_…`, for log lines and error texts.
+    /// Id of the call, `call_…`, for log lines and error texts.
     pub call: String,
-    /// What is to be done.
+    /// The work to do.
     pub work: Work,
-    /// Whether the host wants to be told that the handler [begins](ToHost::Begun).
+    /// Whether the worker must report when the handler [begins](ToHost::Begun).
     pub announced: bool,
-    /// Everything of `req` but `body`, as a JSON object: `method`, `url`, `path`, `query`,
-    /// `headers`, `caller`.
+    /// `req` without `body`, as a JSON object: `method`, `url`, `path`, `query`, `headers`,
+    /// `caller`.
     pub head: Bytes,
-    /// `req.body` as JSON text, exactly as the caller sent it; or what is to be checked.
+    /// `req.body` as JSON text, exactly as the caller sent it, or the value to check.
     pub body: Bytes,
-    /// What `ctx.env` holds: the granted secrets' names and values.
+    /// Contents of `ctx.env`: names and values of the granted secrets.
     pub env: Vec<(String, String)>,
-    /// Wall clock at the start, in milliseconds since 1970: what `Date.now()` says.
+    /// Wall clock at the start, in milliseconds since 1970, for `Date.now()`.
     pub now_ms: u64,
-    /// The call's limits, narrowed already.
+    /// The call's effective limits.
     pub limits: Limits,
 }
 
-/// What a call is.
+/// The work of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
-    /// The input is checked, the handler runs, its result is checked.
+    /// Check the input, run the handler, check its result.
     Handle,
-    /// The body is checked and nothing runs. A body that fits is answered with `null`.
+    /// Only check the body. A valid body is answered with `null`.
     Check(Side),
 }
 
-/// A log line, as the handler wrote it. The host strips control characters and redacts.
+/// A log line as the handler wrote it. The host strips control characters and redacts secrets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogLine {
-    /// How much it matters.
+    /// Severity of the line.
     pub level: LogLevel,
-    /// The line.
+    /// Text of the line.
     pub message: String,
-    /// A JSON object as text, or empty.
+    /// Fields as the text of a JSON object, or empty.
     pub fields: String,
 }
 
-/// What a handler lets its caller hear, as it said it. The host strips control characters and redacts.
+/// A progress message of a handler for its caller, as the handler wrote it. The host strips control
+/// characters and redacts secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Said {
-    /// In the handler's words.
+    /// Text of the message.
     pub message: String,
-    /// How much is done, from 0 to 1.
+    /// Completed fraction, from 0 to 1.
     pub fraction: Option<f64>,
 }
 
-/// How much a log line matters.
+/// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// For who looks for a fault.
+    /// For debugging.
     Debug,
-    /// For who wants to know.
+    /// Informational.
     Info,
-    /// Something is odd.
+    /// A possible problem.
     Warn,
-    /// Something failed.
+    /// A failure.
     Error,
 }

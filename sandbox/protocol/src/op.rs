@@ -1,101 +1,104 @@
-//! What a running call may ask of the host, and what it gets.
+//! Requests of a running call to the host, and their results.
 //!
-//! The host decides by the grants of the call that asks, never by what the worker says.
+//! The host decides by the grants of the requesting call, never by what the worker claims.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{frame::few, held::Held, limits::CALL_BYTES};
 
-/// Items of the lists of a request, of which each may be two bytes of a frame: no worker sends one of which these alone take more than
-/// a call may have under way.
+/// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an
+/// honest worker never sends items that need more memory than a call's bytes in transit.
 const MAX_CHECKS: usize = CALL_BYTES / size_of::<AtomicCheck>();
 const MAX_WRITES: usize = CALL_BYTES / size_of::<AtomicWrite>();
 const MAX_HEADERS: usize = CALL_BYTES / size_of::<(String, String)>();
 
-/// Hands the table of ops to the macro `$then`: here it declares [`OpRequest`], in the worker it makes what the scripts call,
-/// in the host it performs what was asked.
+/// Passes the table of ops to the macro `$then`. This module declares [`OpRequest`] from it, the
+/// worker makes the ops that scripts call, and the host performs them.
 ///
-/// A row is the capability that the op is of and the method of its part of the host that performs it, the name that scripts call it by, and the request
-/// with what its fields are given as: `text` (JSON where the field is no text), `number`, `page` (how much of a list, within what one page
-/// may have) or `buffer`. Behind it stands whether it `writes`: it changes what is kept, so that the call does not end before it is done.
+/// A row consists of the capability of the op and the method that performs it in the host, the name
+/// that scripts call it by, and the request. Each field has its argument type: `text` (JSON if the
+/// field is not a string), `number`, `page` (a list limit, reduced to the maximum of a page) or
+/// `buffer`. `writes` marks an op that changes stored data: the call does not end before it is
+/// done.
 #[macro_export]
 macro_rules! ops {
     ($then:ident) => {
         $then! {
             /// → [`OpValue::Json`] or [`OpValue::None`].
             kv.get op_kv_get KvGet {
-                /// Which one.
+                /// The key.
                 key: String = text,
             };
             /// `value` is JSON text. → [`OpValue::None`].
             kv.set op_kv_set KvSet {
-                /// Which one.
+                /// The key.
                 key: String = text,
                 /// JSON text.
                 value: Bytes = text,
-                /// After how many milliseconds it is gone; never where there is none.
+                /// Time to live in milliseconds. `None` means forever.
                 ttl_ms: Option<u64> = number,
             } writes;
-            /// → [`OpValue::None`], whether the key was there or not.
+            /// → [`OpValue::None`], whether the key existed or not.
             kv.delete op_kv_delete KvDelete {
-                /// Which one.
+                /// The key.
                 key: String = text,
             } writes;
             /// → [`OpValue::Json`]: `{"entries":[{"key","value"}],"cursor":string|null}`.
             kv.list op_kv_list KvList {
-                /// What the keys begin with.
+                /// Prefix of the keys.
                 prefix: String = text,
-                /// Most entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
+                /// Maximum entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
                 limit: u32 = page,
-                /// Where the page before ended.
+                /// End of the previous page.
                 cursor: Option<String> = text,
             };
-            /// All writes or none. → [`OpValue::Json`]: `{"ok":bool}`, false when a check failed.
+            /// All writes or none. → [`OpValue::Json`]: `{"ok":bool}`, false if a check failed.
             kv.atomic op_kv_atomic KvAtomic {
-                /// What has to hold.
+                /// Conditions for the writes.
                 #[serde(deserialize_with = "few::<_, _, MAX_CHECKS>")]
                 checks: Vec<AtomicCheck> = text,
-                /// What is done then.
+                /// Writes to perform if all checks hold.
                 #[serde(deserialize_with = "few::<_, _, MAX_WRITES>")]
                 writes: Vec<AtomicWrite> = text,
             } writes;
             /// → [`OpValue::Bytes`] or [`OpValue::None`].
             files.read op_file_read FileRead {
-                /// Which one.
+                /// The path.
                 path: String = text,
             };
             /// → [`OpValue::None`].
             files.write op_file_write FileWrite {
-                /// Which one.
+                /// The path.
                 path: String = text,
-                /// All of it.
+                /// The complete content.
                 content: Bytes = buffer,
             } writes;
-            /// → [`OpValue::None`], whether the file was there or not.
+            /// → [`OpValue::None`], whether the file existed or not.
             files.delete op_file_delete FileDelete {
-                /// Which one.
+                /// The path.
                 path: String = text,
             } writes;
             /// → [`OpValue::Json`]: `{"files":[{"path","size","modifiedAt"}],"cursor":string|null}`.
             files.list op_file_list FileList {
-                /// What the paths begin with.
+                /// Prefix of the paths.
                 prefix: String = text,
-                /// Most entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
+                /// Maximum entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
                 limit: u32 = page,
-                /// Where the page before ended.
+                /// End of the previous page.
                 cursor: Option<String> = text,
             };
             /// `ctx.httpGetJson`. → [`OpValue::Json`]: `{"status","headers","json"}`.
             http_get_json.get op_http_get_json HttpGetJson {
-                /// As the handler gave it.
+                /// The URL as the handler wrote it.
                 url: String = text,
-                /// What the handler wants sent. The host drops what is not its to say.
+                /// Headers that the handler wants to send. The host drops those that a handler must
+                /// not set.
                 #[serde(deserialize_with = "few::<_, _, MAX_HEADERS>")]
                 headers: Vec<(String, String)> = text,
-                /// In milliseconds, at most the limit of the call.
+                /// Time-out in milliseconds, at most the limit of the call.
                 timeout_ms: Option<u64> = number,
-                /// A secret to be sent.
+                /// A secret to send in a header.
                 auth: Option<HeaderFromEnv> = text,
             };
         }
@@ -108,39 +111,42 @@ macro_rules! declare {
     ($($(#[$about:meta])* $part:ident.$method:ident $op:ident $request:ident {
         $($(#[$what:meta])* $field:ident: $kind:ty = $given:ident,)*
     } $($writes:ident)?;)*) => {
-        /// One request of a running call. Each is made by an op of the worker's scripts; between the processes it travels as
-        /// postcard.
+        /// One request of a running call. The worker's scripts make it with an op. It crosses the
+        /// process boundary as postcard.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub enum OpRequest {
             $($(#[$about])* $request { $($(#[$what])* $field: $kind,)* },)*
             /// A timer: answered with [`OpValue::None`] after `ms`.
             Sleep {
-                /// In milliseconds.
+                /// Duration in milliseconds.
                 ms: u64,
             },
-            /// What the call is to cost, in dollars, as the handler wrote it: the last one counts. → [`OpValue::None`].
+            /// Sets the price of the call in dollars, as the handler wrote it. The last one counts.
+            /// → [`OpValue::None`].
             Charge {
-                /// [`Start::call`](crate::Start::call) of the call whose `ctx` it came through. The host holds it against the call that
-                /// it runs: no call pays what another one says.
+                /// [`Start::call`](crate::Start::call) of the call whose `ctx` was used. The host
+                /// compares it with the running call, so that no call pays the charge of another.
                 call: String,
-                /// Decimal.
+                /// Decimal number.
                 usd: String,
             },
         }
 
         impl OpRequest {
-            /// Whether it changes what is kept: a call does not end before it is done.
+            /// Returns whether the op changes stored data. A call does not end before such an op is
+            /// done.
             #[must_use]
             pub fn writes(&self) -> bool {
                 match self {
                     $(Self::$request { .. } => declare!(@writes $($writes)?),)*
                     Self::Sleep { .. } => false,
-                    // What is not waited for counts too.
+                    // A charge counts even if the handler does not wait for it.
                     Self::Charge { .. } => true,
                 }
             }
 
-            /// Bytes that it holds in memory, whatever it takes in a frame.
+            /// Returns the bytes that the request holds in memory, independent of its size in a
+            /// frame.
             #[must_use]
             pub fn bytes(&self) -> usize {
                 let own = match self {
@@ -151,7 +157,7 @@ macro_rules! declare {
                 size_of::<Self>() + own
             }
 
-            /// Each row of the table, asking for nothing in particular: for tests that every op has to pass.
+            /// Returns a request of each row with default values, for tests that cover every op.
             #[must_use]
             pub fn each() -> Vec<Self> {
                 vec![$(Self::$request { $($field: Default::default(),)* },)*]
@@ -165,51 +171,51 @@ ops!(declare);
 /// A check of `ctx.kv.atomic()`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AtomicCheck {
-    /// Which one.
+    /// The key.
     pub key: String,
-    /// The JSON text that must be there now; `None` wants the key absent.
+    /// The JSON text that must be the current value. `None` requires that the key is absent.
     pub value: Option<Bytes>,
 }
 
 /// A write of `ctx.kv.atomic()`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum AtomicWrite {
-    /// As [`OpRequest::KvSet`].
+    /// Sets a value, as [`OpRequest::KvSet`] does.
     Set {
-        /// Which one.
+        /// The key.
         key: String,
         /// JSON text.
         value: Bytes,
-        /// After how many milliseconds it is gone; never where there is none.
+        /// Time to live in milliseconds. `None` means forever.
         ttl_ms: Option<u64>,
     },
-    /// As [`OpRequest::KvDelete`].
+    /// Deletes a value, as [`OpRequest::KvDelete`] does.
     Delete {
-        /// Which one.
+        /// The key.
         key: String,
     },
-    /// Adds to an integer (absent counts as 0). Never loses an update.
+    /// Adds to an integer. An absent value counts as 0. No update is ever lost.
     Add {
-        /// Which one.
+        /// The key.
         key: String,
-        /// What is added.
+        /// The summand.
         by: i64,
     },
 }
 
-/// `auth` of `ctx.httpGetJson`: the host sends the secret, the handler never sees it.
+/// `auth` of `ctx.httpGetJson`: the host sends the secret, and the handler never sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderFromEnv {
     /// Name of the header.
     pub header: String,
-    /// Name of the secret that is its value.
+    /// Name of the secret to send as its value.
     pub env: String,
 }
 
-/// What an op answers.
+/// The result of an op.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpValue {
-    /// Nothing, or that there is none.
+    /// No value.
     None,
     /// JSON text.
     Json(Bytes),
@@ -217,21 +223,21 @@ pub enum OpValue {
     Bytes(Bytes),
 }
 
-/// Why an op did not do what was asked. Rejects the handler's promise with a `ToolError` whose
-/// `code` and `message` are these.
+/// Why an op failed. The handler's promise is rejected with a `ToolError` with this `code` and
+/// `message`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct OpFailure {
     /// `not_granted`, `quota_exceeded`, `invalid_argument`, `forbidden_address`, `timeout`, …
     pub code: String,
-    /// For the builder.
+    /// Description for the builder.
     pub message: String,
-    /// The status of an answer over HTTP that could not be read; none where there was no answer.
+    /// HTTP status of an answer that could not be read. `None` if there was no answer.
     pub status: Option<u16>,
 }
 
 impl OpFailure {
-    /// A failure that has no status.
+    /// Creates a failure without a status.
     #[must_use]
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), status: None }

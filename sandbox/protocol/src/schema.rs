@@ -1,24 +1,24 @@
-//! Schemas of input and result, as they travel with a bundle, and what a worker says of them.
+//! Schemas of input and result in a bundle, and the problems that a worker reports.
 
 use std::fmt;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// Problems reported of one value. Further ones are left out.
+/// Maximum problems reported for one value. Further ones are left out.
 pub const MAX_PROBLEMS: usize = 16;
 
-/// Which of the two schemas of an endpoint.
+/// Identifies one of the two schemas of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Side {
-    /// What a caller sends.
+    /// The input from the caller.
     Input,
-    /// What a handler answers.
+    /// The result of the handler.
     Output,
 }
 
 impl Side {
-    /// Its member of an endpoint's record.
+    /// Returns its field name in an endpoint's record.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,23 +34,24 @@ impl fmt::Display for Side {
     }
 }
 
-/// JSON Schemas as JSON text. A worker compiles them once, and holds against them what comes in and goes out.
+/// JSON Schemas as JSON text. A worker compiles them once and validates inputs and results with
+/// them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schemas {
-    /// `None` where the worker has nothing to check.
+    /// Schema of the input. `None` if the worker has nothing to check.
     pub input: Option<Bytes>,
-    /// As above.
+    /// Schema of the result. `None` if the worker has nothing to check.
     pub output: Option<Bytes>,
 }
 
 impl Schemas {
-    /// Whether there is nothing to check.
+    /// Returns whether there is nothing to check.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.input.is_none() && self.output.is_none()
     }
 
-    /// That of one side.
+    /// Returns the schema of one side.
     #[must_use]
     pub fn get(&self, side: Side) -> Option<&Bytes> {
         match side {
@@ -60,24 +61,24 @@ impl Schemas {
     }
 }
 
-/// Why a schema cannot be used. Shown to its builder.
+/// Why a schema is not usable, for its builder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct SchemaFault {
-    /// Which of the two.
+    /// The schema.
     pub side: Side,
-    /// JSON Pointer to the part of the schema that is wrong.
+    /// JSON Pointer to the invalid part of the schema.
     pub pointer: String,
-    /// What is wrong with it.
+    /// Description of the error.
     pub message: String,
 }
 
-/// One way in which a value does not fit. Of the value itself it says where, and the names of members that are there and may
-/// not be, but nothing of what they hold, which may be long, or private.
+/// One problem of an invalid value. It names the location and unexpected field names, but never
+/// contains values, which may be long or private.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// JSON Pointer into the value.
     pub pointer: String,
-    /// What does not fit.
+    /// Description of the problem.
     pub message: String,
 }

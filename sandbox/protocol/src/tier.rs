@@ -1,4 +1,4 @@
-//! How a worker runs code.
+//! Tiers: how a worker executes code.
 
 use std::fmt;
 
@@ -10,22 +10,23 @@ use serde::{
     },
 };
 
-/// How a worker runs code. The later one is the stricter.
+/// How a worker executes code. Later variants are stricter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// As fast as its engine can: V8 compiles what runs often, and maps what it compiled as code.
+    /// As fast as the engine can: V8 compiles frequently used code and maps it as executable.
     #[default]
     Jit,
-    /// The engine interprets, and nothing in the process is ever mapped as code but its own program. QuickJS knows no other way.
+    /// The engine interprets, and only the program itself is ever executable. QuickJS has no other
+    /// mode.
     Jitless,
 }
 
 impl Tier {
-    /// All there are.
+    /// All tiers.
     pub const ALL: [Self; 2] = [Self::Jit, Self::Jitless];
 
-    /// The tier of a name, as it is told in JSON.
+    /// Returns the tier with this JSON name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let name: StrDeserializer<'_, Error> = name.into_deserializer();

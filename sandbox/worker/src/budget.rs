@@ -1,12 +1,13 @@
-//! The watchdog: stops what overruns its processor time, its wall-clock time, or its memory.
+//! The watchdog: stops code that exceeds its processor time, wall-clock time, or memory.
 //!
-//! Whoever sees a limit overrun first records the typed reason in [`Budget::stop`]; the first one
-//! stays. From then on the watchdog asks the engine to terminate every 10 ms, because one request
-//! can be lost. What goes on for [`PATIENCE`] after that is a loop inside one native function
-//! (`indexOf` on an array-like of length 2^53), which no engine can end: the watchdog then tells the
-//! host itself, and ends the process. What a schema is at is nothing an engine could end, and is ended so at once.
+//! The part that detects an exceeded limit records the reason in [`Budget::stop`]. The first reason
+//! stays. From then on the watchdog asks the engine every 10 ms to terminate, because a single
+//! request can be lost. Code that still runs after [`PATIENCE`] is a loop inside one native
+//! function (`indexOf` on an array-like of length 2^53), which no engine can interrupt. The
+//! watchdog then reports to the host itself and ends the process. The engine cannot interrupt a
+//! schema check either, so that ends the process at once.
 //!
-//! Invariant: once [`Budget::reason`] is set this process serves nothing any more. `worker::run`
+//! Invariant: once [`Budget::reason`] is set, this process serves nothing any more. `worker::run`
 //! exits on it, and [`Budget::arm`] asserts it.
 
 use std::{
@@ -26,37 +27,38 @@ use crate::{
     host::{Lifeline, exit_now},
 };
 
-/// How often a termination is asked for again.
+/// Interval between two termination requests.
 const REISSUE: Duration = Duration::from_millis(10);
-/// How long the engine may take to end what was stopped.
+/// Maximum time for the engine to end stopped code.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Longest sleep of the watchdog while something runs: a bound on how late it sees the next, shorter limit.
+/// Longest sleep of the watchdog while code runs. Bounds how late it sees the next, shorter limit.
 const LONGEST: Duration = Duration::from_millis(20);
-/// Shortest one, so that it does not spin near a limit.
+/// Shortest sleep of the watchdog, so that it does not spin near a limit.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Sleeps with nothing running after which the watchdog waits to be woken.
+/// Number of idle sleeps after which the watchdog waits to be woken.
 const IDLE_ROUNDS: u32 = 10;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// What runs under a budget: how the host is told of a stop depends on it.
+/// The work that runs under a budget. It decides how a stop is reported to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Load,
     Call,
 }
 
-/// What a schema is at.
+/// The current work of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AtWork {
-    /// Whether a value fits.
+    /// Checks whether a value is valid.
     Checking(Side),
-    /// Why one does not: that it does not is certain.
+    /// Lists the problems of a value that is known to be invalid.
     Listing(Side),
 }
 
 impl AtWork {
-    /// As [`AtWork::number`] has them, from 1 on; 0 is no schema.
+    /// All variants, at the index that [`AtWork::number`] gives, from 1. The number 0 means no
+    /// schema.
     const ALL: [Self; 4] =
         [Self::Checking(Side::Input), Self::Checking(Side::Output), Self::Listing(Side::Input), Self::Listing(Side::Output)];
 
@@ -70,14 +72,14 @@ impl AtWork {
     }
 }
 
-/// The running call's time limits and why it was stopped. Shared by both threads.
+/// Time limits of the running call, and why it was stopped. Shared by both threads.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// That of the thread whose work is limited, once it is watched.
+    /// Processor clock of the limited thread, once it is watched.
     clock: OnceLock<ThreadClock>,
     lifeline: Lifeline,
     loading: AtomicBool,
-    /// The number of what a schema is at.
+    /// The number of the schema work, see [`AtWork::number`].
     at_work: AtomicU8,
     started_cpu_ns: AtomicU64,
     armed: AtomicBool,
@@ -94,7 +96,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A budget for what one thread will run.
+    /// Creates a budget for the work of one thread.
     pub(crate) fn new(lifeline: Lifeline) -> Arc<Self> {
         Arc::new(Self {
             clock: OnceLock::new(),
@@ -116,11 +118,11 @@ impl Budget {
         })
     }
 
-    /// Starts the watchdog over `isolate`, which the calling thread runs.
+    /// Starts the watchdog for `isolate`, which runs on the calling thread.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread.
+    /// If the system cannot start a thread.
     pub(crate) fn watch(self: &Arc<Self>, isolate: IsolateHandle) -> std::io::Result<()> {
         let _ = self.clock.set(ThreadClock::current());
         let _ = self.isolate.set(isolate);
@@ -130,7 +132,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Limits what runs from now on. `cpu_ns` is the thread's clock now.
+    /// Limits the work that starts now. `cpu_ns` is the current reading of the thread's clock.
     pub(crate) fn arm(&self, phase: Phase, limits: Limits, cpu_ns: u64, now_ns: u64) {
         assert!(!self.stopped(), "a stopped worker runs nothing");
         let limits = if phase == Phase::Load { limits.of_load() } else { limits };
@@ -149,17 +151,18 @@ impl Budget {
         }
     }
 
-    /// Processor time of the thread that is watched, 0 before it is.
+    /// Returns the processor time of the watched thread, or 0 before it is watched.
     fn cpu_ns(&self) -> u64 {
         self.clock.get().map_or(0, |clock| clock.read_ns())
     }
 
-    /// From now on the schema of `side` is at work, until the answer is dropped.
+    /// Attributes usage to the schema of `side` until the returned value is dropped.
     pub(crate) fn checking(&self, side: Side) -> Checking<'_> {
         self.begin(AtWork::Checking(side))
     }
 
-    /// From now on the schema of `side` lists why a value does not fit, for `cpu_ms` at most, until the answer is dropped.
+    /// Attributes usage to the schema of `side` while it lists problems, for at most `cpu_ms`,
+    /// until the returned value is dropped.
     pub(crate) fn listing(&self, side: Side, cpu_ms: u64) -> Checking<'_> {
         let listing = self.begin(AtWork::Listing(side));
         let deadline_ns = self.cpu_ns().saturating_add(cpu_ms.saturating_mul(NANOS_PER_MS));
@@ -176,7 +179,7 @@ impl Budget {
         AtWork::ALL.into_iter().find(|at_work| at_work.number() == self.at_work.load(Ordering::SeqCst))
     }
 
-    /// Ends what runs because a schema needs more memory than `limit_bytes`.
+    /// Stops the work because a schema needs more memory than `limit_bytes`.
     pub(crate) fn stop_schema(&self, limit_bytes: u64) {
         match self.at_work() {
             Some(AtWork::Checking(side)) => self.stop(StopReason::SchemaMemory { side, limit_bytes }),
@@ -185,10 +188,11 @@ impl Budget {
         }
     }
 
-    /// Ends the process, which has all the memory it may have, on the account of a schema that is at work.
+    /// Ends the process because it has used all its memory. Blames the schema that is at work, if
+    /// any.
     pub(crate) fn end_exhausted(&self) -> ! {
         let limits = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever is telling of a stop may be this thread.
+        // This thread may be the one that is reporting a stop.
         if let Some(reason) = self.reason() {
             exit_now(reason.exit_status(&limits));
         }
@@ -196,12 +200,12 @@ impl Budget {
         self.end_process()
     }
 
-    /// Nothing runs any more.
+    /// Ends the limits: nothing runs any more.
     pub(crate) fn disarm(&self) {
         self.armed.store(false, Ordering::SeqCst);
     }
 
-    /// Ends what runs, for `reason` unless it was being ended already.
+    /// Stops the running work for `reason`. If it is already being stopped, the first reason stays.
     pub(crate) fn stop(&self, reason: StopReason) {
         {
             let mut held = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,12 +218,12 @@ impl Budget {
         }
     }
 
-    /// Whether anything has been stopped: this process is then at its end.
+    /// Returns whether anything has been stopped. The process then ends soon.
     pub(crate) fn stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Why, when it was.
+    /// Returns why the work was stopped, if it was.
     pub(crate) fn reason(&self) -> Option<StopReason> {
         if !self.stopped() {
             return None;
@@ -227,7 +231,8 @@ impl Budget {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tells the host why what runs was stopped, and ends the process: for when its thread cannot.
+    /// Reports to the host why the work was stopped, and ends the process. For use if its thread
+    /// cannot.
     pub(crate) fn end_process(&self) -> ! {
         let reason = self.reason().unwrap_or(StopReason::Crashed);
         let status = reason.exit_status(&self.limits.lock().unwrap_or_else(PoisonError::into_inner));
@@ -240,7 +245,7 @@ impl Budget {
         self.lifeline.last_words(&message, status)
     }
 
-    /// Time left until the wall limit; also stops the call when there is none.
+    /// Returns the time until the wall limit, and stops the call if none is left.
     pub(crate) fn wall_left(&self) -> Duration {
         let left = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());
         if left == 0 {
@@ -284,12 +289,12 @@ impl Budget {
         }
     }
 
-    /// Stops an overrun; else says how long nothing can overrun.
+    /// Stops work that is over its limits. Otherwise returns for how long no limit can be exceeded.
     fn check(&self) -> Duration {
         let cpu_left = self.cpu_deadline_ns.load(Ordering::Relaxed).saturating_sub(self.cpu_ns());
         let wall_left = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());
-        // The call may have ended, and another begun, while the clocks were read: the deadlines
-        // only ever move forward, so a stale one at worst looks overrun. Look again before acting.
+        // The call may have ended, and another begun, while the clocks were read. Deadlines only
+        // move forward, so a stale one can at worst look exceeded. Look again before acting.
         if cpu_left == 0 || wall_left == 0 {
             return self.confirm();
         }
@@ -297,7 +302,7 @@ impl Budget {
     }
 
     fn confirm(&self) -> Duration {
-        // First of all: a listing that ends meanwhile takes its deadline with it.
+        // Read first, because a listing that ends meanwhile removes its deadline.
         let at_work = self.at_work();
         let (cpu, wall) = (self.cpu_deadline_ns.load(Ordering::SeqCst), self.wall_deadline_ns.load(Ordering::SeqCst));
         let (cpu_over, wall_over) = (self.cpu_ns() >= cpu, monotonic_ns() >= wall);
@@ -317,7 +322,7 @@ impl Budget {
     }
 }
 
-/// A schema at work, and what holds again when it is done.
+/// Marks a schema as at work. Dropping it restores the previous deadline.
 pub(crate) struct Checking<'a> {
     budget: &'a Budget,
     before: u8,

@@ -1,4 +1,4 @@
-//! The running call as the ops see it: its limits, its requests to the host, its log, its end.
+//! State of the running call for the ops: its limits, requests, log and end.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct CallState {
     ops: OpQueue,
     decoders: Decoders,
     log: Log,
-    /// Messages of `ctx.progress` so far.
+    /// Number of `ctx.progress` messages so far.
     progress: u64,
     outcome: Option<Outcome>,
     loaded: Option<Result<(), LoadError>>,
@@ -45,12 +45,12 @@ impl CallState {
         }
     }
 
-    /// That of the running call.
+    /// Returns the state of the running call.
     pub(crate) fn of(state: &mut OpState) -> &mut Self {
         state.borrow_mut()
     }
 
-    /// A new call, or a load, under `limits`.
+    /// Begins a new call, or a load, under `limits`.
     pub(crate) fn begin(&mut self, limits: Limits) {
         self.limits = limits;
         self.ops.begin(limits);
@@ -61,7 +61,7 @@ impl CallState {
         self.loaded = None;
     }
 
-    /// Writes a line to the log, or counts it as dropped.
+    /// Adds a line to the log, or counts it as dropped.
     pub(crate) fn log(&mut self, level: LogLevel, mut message: String, mut fields: String) {
         let limits = &self.limits;
         cut(&mut message, limits.log_line_bytes);
@@ -79,18 +79,19 @@ impl CallState {
         self.put_log(LogLine { level, message, fields });
     }
 
-    /// Lets the caller hear how far the call is, unless it has ended, or has said all it may: nothing, where nobody hears.
+    /// Sends a progress message to the caller, unless the call has ended or has used up its
+    /// messages.
     pub(crate) fn say(&mut self, mut message: String, fraction: Option<f64>) {
         if self.has_ended() || self.progress >= self.limits.progress_messages {
             return;
         }
         self.progress += 1;
         cut(&mut message, self.limits.progress_bytes);
-        // A message is at most `progress_bytes`, far below a frame's limit.
+        // A message has at most `progress_bytes`, far below a frame's limit.
         let _ = self.outbox.put(&ToHost::Progress(Said { message, fraction }));
     }
 
-    /// The handler answered.
+    /// Ends the call with the handler's answer.
     pub(crate) fn reply(&mut self, reply: ToolReply) {
         let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
         let headers: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -105,7 +106,7 @@ impl CallState {
         self.end(Outcome::Returned(reply));
     }
 
-    /// The call has ended. The first end counts.
+    /// Ends the call. The first end counts.
     pub(crate) fn end(&mut self, mut outcome: Outcome) {
         if self.outcome.is_some() {
             return;
@@ -117,7 +118,7 @@ impl CallState {
         self.outcome = Some(outcome);
     }
 
-    /// The load has ended.
+    /// Ends the load.
     pub(crate) fn loaded(&mut self, result: Result<(), LoadError>) {
         let result = result.map_err(|mut error| {
             cut(&mut error.message, self.limits.error_bytes);
@@ -126,39 +127,39 @@ impl CallState {
         self.loaded.get_or_insert(result);
     }
 
-    /// Whether the call has an end.
+    /// Returns whether the call or load has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.outcome.is_some() || self.loaded.is_some()
     }
 
-    /// The call's end, once.
+    /// Takes the end of the call, once.
     pub(crate) fn take_outcome(&mut self) -> Option<Outcome> {
         self.finish_log();
         self.outcome.take()
     }
 
-    /// The load's end, once.
+    /// Takes the end of the load, once.
     pub(crate) fn take_loaded(&mut self) -> Option<Result<(), LoadError>> {
         self.finish_log();
         self.loaded.take()
     }
 
-    /// Its ops.
+    /// Returns its ops.
     pub(crate) fn ops(&mut self) -> &mut OpQueue {
         &mut self.ops
     }
 
-    /// The texts that it decodes piece by piece.
+    /// Returns its streaming text decoders.
     pub(crate) fn decoders(&mut self) -> &mut Decoders {
         &mut self.decoders
     }
 
-    /// Puts every request whose turn has come into the outbox.
+    /// Moves every request whose turn has come to the outbox.
     pub(crate) fn send_requests(&mut self) {
         self.ops.send(&mut self.outbox);
     }
 
-    /// Frames that wait to be written.
+    /// Returns the frames that wait to be written.
     pub(crate) fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
@@ -172,22 +173,22 @@ impl CallState {
     }
 
     fn put_log(&mut self, line: LogLine) {
-        // A line is at most `log_line_bytes`, far below a frame's limit.
+        // A line has at most `log_line_bytes`, far below a frame's limit.
         let _ = self.outbox.put(&ToHost::Log(line));
     }
 }
 
-/// The beginning of a JSON object that is too long for its line, as a text in an object of at most `room` bytes: nothing, where that
-/// is none.
+/// Returns the beginning of a JSON object that is too long, as a string in an object of at most
+/// `room` bytes. Empty if nothing fits.
 fn shortened(fields: &str, room: u64) -> String {
     const AROUND: u64 = r#"{"cut":""}"#.len() as u64;
     let mut beginning = fields.to_owned();
-    // Each of its characters may take two: quotes and backslashes do.
+    // A character such as a quote or backslash may take two.
     cut(&mut beginning, room.saturating_sub(AROUND) / 2);
     if beginning.is_empty() { String::new() } else { serde_json::json!({ "cut": beginning }).to_string() }
 }
 
-/// Cuts `text` to `limit` bytes, at a character's edge.
+/// Cuts `text` to at most `limit` bytes at a character boundary.
 fn cut(text: &mut String, limit: u64) {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if text.len() > limit {
@@ -195,7 +196,7 @@ fn cut(text: &mut String, limit: u64) {
     }
 }
 
-/// Deepest nesting of arrays and objects in JSON text.
+/// Returns the deepest nesting of arrays and objects in JSON text.
 fn depth(json: &Bytes) -> u64 {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0u64, 0u64, false, false);
     for byte in json {

@@ -1,15 +1,16 @@
-//! Text that a handler decodes piece by piece.
+//! Streaming text decoders of a handler.
 //!
-//! A decoder that is fed in pieces has a state of its own: half a character, or which alphabet an escape sequence chose. It is
-//! kept here, and known to the scripts by its number, until its last piece or the end of the call. A number is never used
-//! twice in a worker's life, so nothing of one call's text gets into another's.
+//! A streaming decoder has state: a partial character, or the alphabet that an escape sequence
+//! chose. The state is kept here until the last piece or the end of the call. Scripts refer to it
+//! by a number, which is never reused in a worker's life, so no text of one call can get into
+//! another's.
 
 use std::collections::HashMap;
 
 use encoding_rs::{CoderResult, Decoder, DecoderResult, Encoding};
 use tollhouse_protocol::limits::DECODERS;
 
-/// The decoders of one call that have not had their last piece.
+/// The decoders of one call that have not received their last piece.
 #[derive(Default)]
 pub(crate) struct Decoders {
     last: u32,
@@ -17,7 +18,8 @@ pub(crate) struct Decoders {
 }
 
 impl Decoders {
-    /// `held`, where it is a decoder of this call, else the number of a new one; 0 when there are [`DECODERS`] already.
+    /// Returns `held` if it is a decoder of this call, else the number of a new one, or 0 if there
+    /// are [`DECODERS`] already.
     pub(crate) fn begin(&mut self, held: u32, encoding: &'static Encoding, keep_mark: bool) -> u32 {
         if self.under_way.contains_key(&held) {
             return held;
@@ -31,7 +33,8 @@ impl Decoders {
         self.last
     }
 
-    /// The text of the next piece; nothing when `fatal` and it is not in the decoder's encoding.
+    /// Decodes the next piece. Returns `None` if `fatal` is set and the piece is invalid in the
+    /// decoder's encoding.
     pub(crate) fn decode(&mut self, number: u32, piece: &[u8], fatal: bool, is_last: bool) -> Option<String> {
         let text = feed(self.under_way.get_mut(&number)?, piece, fatal, is_last);
         if is_last {
@@ -40,7 +43,7 @@ impl Decoders {
         text
     }
 
-    /// Forgets them all: another call begins.
+    /// Removes all decoders, because another call begins.
     pub(crate) fn clear(&mut self) {
         self.under_way.clear();
     }

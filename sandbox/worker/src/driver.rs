@@ -1,9 +1,9 @@
-//! The functions of 90_entry.js through which the isolate is driven.
+//! The functions of 90_entry.js that drive the isolate.
 
 use deno_core::v8::{self, Global, Local, PinScope};
 use tollhouse_protocol::limits::DECODERS;
 
-/// The driver's functions, as 90_entry.js gives them.
+/// The driver functions that 90_entry.js provides.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) load: Global<v8::Function>,
@@ -13,11 +13,12 @@ pub(crate) struct Driver {
     pub(crate) reject_unanswered: Global<v8::Function>,
 }
 
-/// Takes them, and has the isolate hardened. After this nothing in it knows `Deno` or any op by name.
+/// Takes the driver functions and hardens the isolate. Afterwards nothing in it can reach `Deno` or
+/// any op by name.
 ///
 /// # Panics
 ///
-/// When the scripts are not those this binary was built with.
+/// If the scripts are not those that this binary was built with.
 pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
     let global = scope.get_current_context().global(scope);
     let deno = object(scope, global, "Deno");
@@ -34,7 +35,7 @@ pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
         reject_unanswered: take(scope, driver, "rejectUnanswered"),
     };
     let undefined = v8::undefined(scope).into();
-    // What the QuickJS backend calls `Intl` is a stub that leans on what hardening takes away.
+    // The `Intl` of the QuickJS backend is a stub that depends on parts which hardening removes.
     let intl = v8::Boolean::new(scope, cfg!(feature = "v8"));
     let decoders = v8::Integer::new(scope, i32::try_from(DECODERS).expect("a limit is small"));
     boot.call(scope, undefined, &[ops.into(), decoders.into(), intl.into()]).expect("90_entry.js boots");

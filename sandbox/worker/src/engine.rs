@@ -1,4 +1,5 @@
-//! The isolate: booted from the snapshot, hardened, and driven through five functions of 90_entry.js.
+//! The isolate: booted from the snapshot, hardened, and driven through five functions of
+//! 90_entry.js.
 
 use std::sync::Arc;
 
@@ -19,35 +20,37 @@ use crate::{
 /// Made by `build.rs` from `runtime-js`.
 #[cfg(feature = "v8")]
 const SNAPSHOT: Option<&[u8]> = Some(include_bytes!(concat!(env!("OUT_DIR"), "/snapshot.bin")));
-/// QuickJS runs the scripts as it boots.
+/// QuickJS runs the scripts at boot.
 #[cfg(not(feature = "v8"))]
 const SNAPSHOT: Option<&[u8]> = None;
 
-/// Flags of V8; QuickJS knows none of them.
+/// Flags of V8. QuickJS ignores them.
 ///
-/// One thread: what the compiler and the collector do for a handler is then in its processor time,
-/// and an idle worker is one sleeping thread and its watchdog. A small young generation, because a
-/// worker keeps all of it for life. Lines of code are noted as it is compiled: to find them later V8 parses all of it again, on
-/// what is left of the stack, and where that is not enough tells the first line.
+/// Single-threaded, so that the work of the compiler and the garbage collector counts as processor
+/// time of the handler, and an idle worker is one sleeping thread and its watchdog. The young
+/// generation is small, because a worker keeps all of it for life. Source positions are recorded
+/// during compilation. To find them later, V8 would parse the code again on what is left of the
+/// stack, and report line 1 if that is not enough.
 const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=1 --min-semi-space-size=1 --no-expose-wasm \
                      --no-enable-lazy-source-positions";
 
-/// Heap of a worker that is [tidied](tidy), in bytes: that takes a few milliseconds then, on nobody's account.
+/// Maximum heap of a worker that is [tidied](tidy), in bytes. Up to this size that takes a few
+/// milliseconds, which nobody is billed for.
 const TIDY_BYTES: usize = 16 << 20;
 
-/// What V8 is told besides, where it is to compile nothing. It interprets regular expressions then, too.
+/// Additional flag for V8 if it must not compile code. It then also interprets regular expressions.
 const JITLESS: &str = "--jitless";
 
-/// Whether the engine compiles code in this tier, and needs room for that.
+/// Returns whether the engine compiles code in this tier and needs executable memory.
 pub(crate) fn compiles(tier: Tier) -> bool {
     cfg!(feature = "v8") && tier == Tier::Jit
 }
 
-/// Boots the isolate and hardens it. After this nothing in it knows `Deno` or any op by name.
+/// Boots and hardens the isolate. Afterwards nothing in it can reach `Deno` or any op by name.
 ///
 /// # Panics
 ///
-/// When the scripts in the snapshot are not those this binary was built with.
+/// If the scripts in the snapshot are not those that this binary was built with.
 pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRuntime, Driver) {
     let jitless = (!compiles(tier)).then_some(JITLESS);
     deno_core::v8_set_flags(std::iter::once("").chain(FLAGS.split(' ')).chain(jitless).map(String::from).collect());
@@ -74,25 +77,25 @@ pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRunt
     (runtime, driver)
 }
 
-/// Puts the heap limit of a bundle in force, which may be below the one that the isolate was made with. A higher one is
-/// [granted](memory::near_heap_limit) when the heap comes near.
+/// Sets the heap limit of a bundle, which may be lower than the isolate's initial one. A higher
+/// limit is [granted](memory::near_heap_limit) when the heap gets close to it.
 pub(crate) fn limit_heap(isolate: &mut v8::Isolate, memory: &Arc<Memory>) {
     isolate.remove_near_heap_limit_callback(memory::near_heap_limit, memory.heap_bytes());
     isolate.add_near_heap_limit_callback(memory::near_heap_limit, Arc::as_ptr(memory).cast_mut().cast());
 }
 
-/// Collects the garbage of an isolate that has nothing to do, unless there is much of it.
+/// Collects the garbage of an idle isolate, unless its heap is large.
 pub(crate) fn tidy(isolate: &mut v8::Isolate) {
     if isolate.get_heap_statistics().used_heap_size() <= TIDY_BYTES {
         isolate.low_memory_notification();
     }
 }
 
-/// A rejection that nobody handles ends nothing: the call ends when its own promise does.
+/// Ignores unhandled rejections: a call ends when its own promise settles.
 #[expect(unsafe_code, reason = "the engine's callback type is unsafe")]
 unsafe extern "C" fn ignore_rejection(_message: v8::PromiseRejectMessage<'_>) {}
 
-/// `import.meta` says nothing of this process.
+/// Leaves `import.meta` empty, so that it reveals nothing about this process.
 #[expect(unsafe_code, reason = "the engine's callback type is unsafe")]
 unsafe extern "C" fn import_meta(_context: Local<'_, v8::Context>, _module: Local<'_, v8::Module>, _meta: Local<'_, v8::Object>) {}
 

@@ -1,9 +1,11 @@
-//! The memory of the process as a whole, whoever in it takes it: heap and buffers have their own limits, and beside them the
-//! engine takes what it needs for regular expressions, dates and growing buffers, and we for what waits to be sent.
+//! Memory limit of the whole process. Heap and buffers have their own limits; in addition the
+//! engine needs memory for regular expressions, dates and growing buffers, and the worker for
+//! unsent messages.
 //!
-//! The system counts what is written to and is no file's (getrlimit(2), `RLIMIT_DATA`), and refuses more. Most of those who are
-//! refused cannot go on: the engine calls [`memory::out_of_memory`](crate::memory), our allocator [`heap`](crate::heap), and
-//! what aborts [`fatal`](crate::fatal).
+//! The kernel counts writable memory that is not backed by a file (getrlimit(2), `RLIMIT_DATA`),
+//! and refuses more. Most code that is refused memory cannot continue: the engine calls
+//! [`memory::out_of_memory`](crate::memory), our allocator calls [`heap`](crate::heap), and an
+//! abort ends in [`fatal`](crate::fatal).
 
 use std::ptr;
 
@@ -14,22 +16,23 @@ use rustix::{
     process::{Resource, Rlimit, setrlimit},
 };
 
-/// What the process may always take from the moment on at which it is bounded: a worker that has less serves nobody.
+/// Minimum memory that the process may still allocate once it is limited. With less, a worker could
+/// not serve a call.
 const LEAST_BYTES: u64 = 32 << 20;
 
-/// Who cannot have as much as this has reached the bound.
+/// If an allocation of this size fails, the limit has been reached.
 const PROBE_BYTES: usize = 2 << 20;
 
-/// What the process had of memory at a moment, in bytes.
+/// A measurement of the process's memory, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Footprint {
     resident: u64,
-    /// Of what counts against the bound.
+    /// The memory that counts toward the limit.
     data: u64,
 }
 
 impl Footprint {
-    /// That of now; nothing where the system does not tell.
+    /// Measures the current memory. `None` if the system does not report it.
     pub(crate) fn now() -> Option<Self> {
         let file = open("/proc/self/statm", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let mut text = [0; 128];
@@ -37,14 +40,14 @@ impl Footprint {
         Self::parse(str::from_utf8(&text[..length]).ok()?, page_size() as u64)
     }
 
-    /// proc_pid_statm(5): the second field and the sixth.
+    /// Parses the second and sixth fields of proc_pid_statm(5).
     fn parse(text: &str, page_bytes: u64) -> Option<Self> {
         let mut fields = text.split_ascii_whitespace().map(|pages| pages.parse::<u64>().ok());
         let resident = fields.nth(1)?? * page_bytes;
         Some(Self { resident, data: fields.nth(3)?? * page_bytes })
     }
 
-    /// Lets the process grow until it has `resident_bytes`, and no further; the system may refuse.
+    /// Lets the process grow up to `resident_bytes`. The system may refuse this limit.
     pub(crate) fn bound(&self, resident_bytes: u64) {
         let more = resident_bytes.saturating_sub(self.resident).max(LEAST_BYTES);
         let bytes = Some(self.data + more);
@@ -52,10 +55,10 @@ impl Footprint {
     }
 }
 
-/// Whether the process has all it may have. Async-signal-safe.
+/// Returns whether the process has used all its memory. Async-signal-safe.
 #[expect(unsafe_code, reason = "to have memory and give it back is to name it by its place")]
 pub(crate) fn is_exhausted() -> bool {
-    // SAFETY: the place is new, nobody else learns of it, and it is given back.
+    // SAFETY: the mapping is new, nobody else knows it, and it is unmapped again.
     unsafe {
         let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let place = libc::mmap(ptr::null_mut(), PROBE_BYTES, libc::PROT_READ | libc::PROT_WRITE, how, -1, 0);

@@ -1,9 +1,10 @@
-//! What the process takes of the system's memory for itself, counted while a schema is at work.
+//! Global allocator that counts the process's own memory while a schema is at work.
 //!
-//! The engine has heap and buffers of its own, see [`memory`](crate::memory). Beside those only a schema can make this process
-//! large: compiled it can be a thousand times its text, and a value that does not fit it can have more problems than there
-//! is memory for. The first allocation beyond the limit tells the host why and ends the process, and so does one that the
-//! [bound of the process](crate::footprint) refuses.
+//! The engine has its own heap and buffers, see [`memory`](crate::memory). Besides those, only a
+//! schema can make this process large: compiled it can take a thousand times the size of its text,
+//! and an invalid value can have more problems than fit into memory. The first allocation beyond
+//! the limit reports the reason to the host and ends the process. So does an allocation that the
+//! [limit of the process](crate::footprint) refuses.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -22,19 +23,20 @@ static HEAP: Counted = Counted;
 
 /// Whether allocations count.
 static COUNTING: AtomicBool = AtomicBool::new(false);
-/// Bytes that may yet be taken.
+/// Bytes that may still be allocated.
 static LEFT: AtomicI64 = AtomicI64::new(0);
-/// What there was to take, in bytes.
+/// The limit in bytes.
 static LIMIT: AtomicI64 = AtomicI64::new(0);
-/// Whom an overrun is told.
+/// Reports an exceeded limit.
 static REPORTING: OnceLock<Arc<Budget>> = OnceLock::new();
 
-/// Names who is told of an overrun. Without one nothing is limited.
+/// Sets the budget that reports an exceeded limit. Without one there is no limit.
 pub(crate) fn report_to(budget: Arc<Budget>) {
     _ = REPORTING.set(budget);
 }
 
-/// Limits what may be taken from now on, on the account of the schema that is at work, until the answer is dropped.
+/// Limits allocations from now on, attributed to the schema that is at work, until the returned
+/// value is dropped.
 pub(crate) fn limit(bytes: u64) -> Limited {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     LIMIT.store(bytes, Ordering::Relaxed);
@@ -52,7 +54,7 @@ impl Drop for Limited {
     }
 }
 
-/// The system's allocator, with an account.
+/// The system's allocator with counting.
 struct Counted;
 
 fn take(bytes: usize) {
@@ -73,14 +75,14 @@ fn count(bytes: usize) -> i64 {
 
 #[cold]
 fn overrun() {
-    // What is said now is on nobody's account.
+    // Allocations for the report must not count.
     COUNTING.store(false, Ordering::Relaxed);
     let Some(budget) = REPORTING.get() else { return };
     budget.stop_schema(LIMIT.load(Ordering::Relaxed).unsigned_abs());
     budget.end_process();
 }
 
-/// What the system gave; if that is nothing the process has all it may have, and ends.
+/// Returns the allocated memory. If the allocation failed, the process is out of memory and ends.
 fn given(place: *mut u8) -> *mut u8 {
     if place.is_null() {
         exhausted();
@@ -91,7 +93,7 @@ fn given(place: *mut u8) -> *mut u8 {
 #[cold]
 fn exhausted() {
     static ENDING: AtomicBool = AtomicBool::new(false);
-    // What is said now needs some memory itself.
+    // The report itself needs some memory.
     if ENDING.swap(true, Ordering::SeqCst) {
         host::exit_now(OUT_OF_MEMORY);
     }
@@ -102,30 +104,30 @@ fn exhausted() {
 }
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by its trait")]
-// SAFETY: every request goes to the system's allocator as it is.
+// SAFETY: every request is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         take(layout.size());
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         given(unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         take(layout.size());
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         given(unsafe { System.alloc_zeroed(layout) })
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         take(bytes);
         give_back(layout.size());
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         given(unsafe { System.realloc(place, layout, bytes) })
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         give_back(layout.size());
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(place, layout) }
     }
 }

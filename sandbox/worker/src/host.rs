@@ -19,17 +19,17 @@ use tollhouse_protocol::{
     frame::{self, PREFIX_BYTES},
 };
 
-/// First size of both buffers, in bytes.
+/// Initial size of both buffers, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Why the host cannot be spoken to. All of them end the worker.
+/// Why communication with the host is impossible. Each of these ends the worker.
 #[derive(Debug)]
 pub(crate) enum Gone {
     /// The host closed the socket.
     Closed,
     Io,
     Frame,
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     TimedOut,
 }
 
@@ -40,22 +40,22 @@ pub(crate) struct Host {
     input: Vec<u8>,
     start: usize,
     end: usize,
-    /// Held while frames are written, so that nobody else writes in between.
+    /// Held while frames are written, so that writes do not interleave.
     writing: Arc<Mutex<()>>,
 }
 
-/// Lets another thread say one last thing to the host.
+/// Lets another thread send a last message to the host.
 #[derive(Debug)]
 pub(crate) struct Lifeline {
     socket: RawFd,
     writing: Arc<Mutex<()>>,
 }
 
-/// Whether somebody is saying the last thing: nothing follows it.
+/// Whether a thread is sending the last message. Nothing follows it.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Takes the right to say the last thing to the host. Whoever comes second waits for the first to end the process.
-/// Async-signal-safe.
+/// Claims the right to send the last message to the host. A second caller waits for the first to
+/// end the process. Async-signal-safe.
 pub(crate) fn claim_last_words() {
     while SAID.swap(true, Ordering::SeqCst) {
         let _ = poll(&mut [], None);
@@ -63,25 +63,27 @@ pub(crate) fn claim_last_words() {
 }
 
 impl Lifeline {
-    /// Writes `message`, unless frames are being written right now, and ends the process with `status`.
+    /// Writes `message`, unless frames are being written right now, and ends the process with
+    /// `status`.
     #[expect(unsafe_code, reason = "the socket is owned by a thread that does not answer")]
     pub(crate) fn last_words(&self, message: &ToHost, status: u8) -> ! {
         claim_last_words();
         let mut frame = Vec::new();
-        // Held until the process is gone: nothing follows the last words.
+        // Held until the process is gone, so that nothing follows the last message.
         let writing = self.writing.try_lock();
         if writing.is_ok() && frame::encode(message, &mut frame).is_ok() {
-            // SAFETY: the bytes are valid for their length, and the socket stays open as long as the process.
+            // SAFETY: the bytes are valid for their length, and the socket stays open as long as
+            // the process.
             unsafe { libc::write(self.socket, frame.as_ptr().cast(), frame.len()) };
         }
         exit_now(status)
     }
 }
 
-/// Ends the process without taking anything down.
+/// Ends the process without cleanup.
 #[expect(unsafe_code, reason = "no safe binding leaves without running destructors")]
 pub(crate) fn exit_now(status: u8) -> ! {
-    // SAFETY: ends the process; nothing of it is used afterwards.
+    // SAFETY: ends the process. Nothing of it is used afterwards.
     unsafe { libc::_exit(status.into()) }
 }
 
@@ -90,11 +92,11 @@ pub(crate) fn exit_now(status: u8) -> ! {
 pub(crate) struct Outbox(Vec<u8>);
 
 impl Outbox {
-    /// Puts a message behind those that wait.
+    /// Appends a message.
     ///
     /// # Errors
     ///
-    /// [`Gone::Frame`] when the message is larger than a frame may be; nothing is added then.
+    /// [`Gone::Frame`] if the message is larger than a frame may be. Nothing is added then.
     pub(crate) fn put(&mut self, message: &ToHost) -> Result<(), Gone> {
         frame::encode(message, &mut self.0).map_err(|_| Gone::Frame)
     }
@@ -104,7 +106,8 @@ impl Host {
     /// Takes over the socket that the host left open at `descriptor`.
     #[expect(unsafe_code, reason = "a descriptor inherited by number has no other way in")]
     pub(crate) fn inherit(descriptor: i32) -> Self {
-        // SAFETY: the host opened this descriptor for the worker alone, and nothing else here owns it.
+        // SAFETY: the host opened this descriptor only for the worker, and nothing else here owns
+        // it.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Self { socket, input: vec![0; BUFFER_BYTES], start: 0, end: 0, writing: Arc::default() }
     }
@@ -113,17 +116,18 @@ impl Host {
         self.socket.as_fd()
     }
 
-    /// Goes on at another socket, under the same number. Nothing was said yet.
+    /// Switches to another socket under the same descriptor number. Must be called before the first
+    /// message.
     pub(crate) fn turn_to(&mut self, socket: &OwnedFd) -> Result<(), Gone> {
         dup2(socket, &mut self.socket).map_err(|_| Gone::Io)
     }
 
-    /// A second way to the host, for when this one's thread cannot use it any more.
+    /// Returns a second way to reach the host, for use if this thread cannot.
     pub(crate) fn lifeline(&self) -> Lifeline {
         Lifeline { socket: self.socket.as_raw_fd(), writing: Arc::clone(&self.writing) }
     }
 
-    /// Writes what waits, in one system call where the socket takes it.
+    /// Writes all waiting frames, in one system call if the socket takes them.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) -> Result<(), Gone> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sent = 0;
@@ -140,7 +144,7 @@ impl Host {
         Ok(())
     }
 
-    /// The next message, waited for as long as it takes; with `wait` [`Gone::TimedOut`] after that.
+    /// Waits for the next message. With `wait`, returns [`Gone::TimedOut`] after that time.
     pub(crate) fn next(&mut self, wait: Option<Duration>) -> Result<ToWorker, Gone> {
         loop {
             if let Some(message) = self.take()? {
@@ -151,14 +155,14 @@ impl Host {
         }
     }
 
-    /// Waits until there is something to read, with `wait` no longer than that. A blocking read would do the same, but is also woken, for
-    /// nothing, whenever the host takes what was written.
+    /// Waits until there is something to read, at most for `wait`. A blocking read would do the
+    /// same, but would also be woken in vain whenever the host reads.
     pub(crate) fn readable(&self, wait: Option<Duration>) -> Result<(), Gone> {
         let timeout = wait.map(Timespec::try_from).transpose().map_err(|_| Gone::Io)?;
         let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         loop {
             match poll(&mut polled, timeout.as_ref()) {
-                // Whoever waits for a time looks at the clock, and comes again.
+                // A caller with a time-out looks at the clock and calls again.
                 Ok(0) | Err(Errno::INTR) if timeout.is_some() => return Err(Gone::TimedOut),
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}

@@ -1,17 +1,19 @@
-//! What a worker gives up before it takes a bundle, layer by layer.
+//! The worker's jail: the rights it gives up before it takes a bundle, layer by layer.
 //!
 //! ```text
 //! enter ── (the engine boots) ── leave ── (the watchdog starts) ── seal ── Ready
 //! ```
 //!
-//! - [`Jail::enter`] is what takes nothing from the engine that it needs to boot.
-//! - [`Jail::leave`] takes the process out of the host's surroundings: the engine has read what it reads of the system, and no
-//!   second thread runs yet, which would be left behind where it is.
-//! - [`Jail::seal`] closes what remains, on all threads.
+//! - [`Jail::enter`] takes away only what the engine does not need to boot.
+//! - [`Jail::leave`] isolates the process from the host's environment. The engine has read all it
+//!   needs from the system by then, and no second thread runs yet, which would stay outside.
+//! - [`Jail::seal`] closes the rest, on all threads.
 //!
-//! The `#[path]`s are there for `bin/tollhouse-probe.rs`, which enters the same jail from another folder.
+//! The `#[path]` attributes exist for `bin/tollhouse-probe.rs`, which enters the same jail from
+//! another folder.
 //!
-//! A layer that the system refuses is told with its error number, and the host decides whether the rest is enough.
+//! A layer that the system refuses is reported with its error number, and the host decides whether
+//! the rest is enough.
 
 #[path = "jail/calls.rs"]
 mod calls;
@@ -35,7 +37,7 @@ use rustix::{
 };
 use tollhouse_protocol::{JailLayer, JailReport, Refused};
 
-/// What brings a layer into force.
+/// A function that puts a layer in force.
 type Step = fn() -> Result<()>;
 
 /// A jail that is being entered.
@@ -46,12 +48,12 @@ pub(crate) struct Jail {
 }
 
 impl Jail {
-    /// A jail of these layers, none of which is in force yet.
+    /// Returns a jail of these layers, none of which is in force yet.
     pub(crate) fn of(wanted: &[JailLayer]) -> Self {
         Self { wanted: wanted.to_vec(), report: JailReport::default() }
     }
 
-    /// The layers under which an engine boots.
+    /// Enters the layers that an engine can boot under.
     pub(crate) fn enter(&mut self, socket: RawFd) {
         self.apply(JailLayer::Descriptors, || resources::close_others(socket));
         self.apply(JailLayer::OomScore, resources::die_first);
@@ -60,27 +62,30 @@ impl Jail {
         self.apply(JailLayer::NoExec, code::deny);
     }
 
-    /// Out of the host's surroundings. `user` is the number of the user and the group to become, which are this process's alone.
+    /// Leaves the host's environment. `user` is the number of a user and group that only this
+    /// process gets.
     pub(crate) fn leave(&mut self, user: Option<u32>) {
         self.apply(JailLayer::PidNamespace, namespaces::be_first);
-        // With the host's rights, where it has some: a system may refuse namespaces to whoever has none.
+        // First with the host's rights, if it has any: a system may refuse namespaces to processes
+        // without.
         self.enter_namespaces();
         if self.wanted.contains(&JailLayer::Capabilities) {
-            // Who is another user may not do this any more.
+            // After the change of user this is not permitted any more.
             identity::forgo_capabilities();
         }
         self.apply(JailLayer::OwnUser, || identity::become_user(user.ok_or(Errno::PERM)?));
         self.apply(JailLayer::UserNamespace, namespaces::enter_user);
-        // Those that were refused: within a user namespace of its own it has the right.
+        // Again for those that were refused: in its own user namespace the process has the right.
         self.enter_namespaces();
         self.apply(JailLayer::Capabilities, identity::drop_capabilities);
         self.apply(JailLayer::Landlock, files::deny_all);
-        // A change of user undoes these two.
+        // A change of user resets these two.
         self.apply(JailLayer::ParentDeathSignal, || set_parent_process_death_signal(Some(Signal::KILL)));
         self.apply(JailLayer::NotDumpable, || set_dumpable_behavior(DumpableBehavior::NotDumpable));
     }
 
-    /// No further thread, and no system calls but a few, on all threads there are. The report comes back.
+    /// Forbids new threads and all but a few system calls, on all existing threads. Returns the
+    /// report.
     pub(crate) fn seal(mut self) -> JailReport {
         if self.is_in_force(JailLayer::Rlimits) {
             self.apply(JailLayer::Rlimits, resources::forbid_new_processes);
@@ -90,7 +95,7 @@ impl Jail {
         self.report
     }
 
-    /// Those it is not in yet.
+    /// Enters the namespaces that are not in force yet.
     fn enter_namespaces(&mut self) {
         let steps: [(JailLayer, Step); 4] = [
             (JailLayer::MountNamespace, namespaces::enter_mounts),
@@ -99,7 +104,7 @@ impl Jail {
             (JailLayer::IpcNamespace, namespaces::enter_ipc),
         ];
         for (layer, step) in steps {
-            // Else it would be the root of everybody.
+            // Otherwise it would change the root of other processes.
             let may = layer != JailLayer::EmptyRoot || self.is_in_force(JailLayer::MountNamespace);
             if !self.is_in_force(layer) {
                 self.apply(layer, || if may { step() } else { Err(Errno::PERM) });
@@ -111,7 +116,7 @@ impl Jail {
         self.report.in_force.contains(&layer)
     }
 
-    /// Takes a step of a layer. What came of an earlier one counts no more.
+    /// Applies a step of a layer. Its result replaces an earlier one of the same layer.
     fn apply(&mut self, layer: JailLayer, step: impl FnOnce() -> Result<()>) {
         if !self.wanted.contains(&layer) {
             return;

@@ -1,17 +1,18 @@
-//! A bundle becomes a handler: compiled as one module that imports nothing, and evaluated once.
+//! Turns a bundle into a handler: compiles it as one module without imports, and evaluates it once.
 
 use deno_core::v8::{self, Global, Local, PinScope, script_compiler};
 use tollhouse_protocol::LoadError;
 
 use crate::{driver::Driver, nesting, stack::position, typescript};
 
-/// Ways a source may say what its handler is, in the order they are tried. Each wraps it in text
-/// on its first and behind its last line, so that lines stay, and columns are set back.
+/// The ways in which a source can define its handler, in the order they are tried. Each wraps the
+/// source in text on its first line and after its last, so that line numbers stay. Columns are
+/// corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A module with a default export.
     Module,
-    /// Nothing but a function, which is then the export.
+    /// A single function expression, which becomes the export.
     Expression,
     /// `module.exports = …`.
     CommonJs,
@@ -27,13 +28,13 @@ impl Form {
     }
 }
 
-/// Columns by which [`Form::Expression`] moves the first line.
+/// Number of columns by which [`Form::Expression`] shifts the first line.
 const BEFORE_EXPRESSION: u32 = 16;
 
-/// Shown when a module loads but exports no handler.
+/// Error message for a module that loads but exports no handler.
 const NO_HANDLER: &str = "the module has no default export that is a function: write `export default async function (req, ctx) { ... }`";
 
-/// Compiles `source` and starts its evaluation; how that ends is told by `op_loaded` or `op_unloadable`.
+/// Compiles `source` and starts its evaluation. `op_loaded` or `op_unloadable` reports the result.
 pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &str, source: &str, now_ms: f64) -> Result<(), LoadError> {
     let module = if is_bare_function(source) {
         compile(scope, driver, specifier, source, Form::Expression)?
@@ -48,7 +49,7 @@ pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &s
     };
     let module = Local::new(scope, module);
     v8::tc_scope!(scope, scope);
-    // Nothing is returned when the isolate is being terminated: the budget knows why.
+    // There is no result if the isolate is being terminated. The budget has the reason.
     let Some(evaluated) = module.evaluate(scope) else { return Ok(()) };
     let namespace = module.get_module_namespace();
     let load = Local::new(scope, &driver.load);
@@ -58,7 +59,8 @@ pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &s
     Ok(())
 }
 
-/// `source` as JavaScript, with lines and columns as they were, unless it has code that TypeScript alone has.
+/// Converts `source` to JavaScript, with lines and columns preserved unless it contains
+/// TypeScript-only code.
 pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
     if !is_bare_function(source) {
         return typescript::strip(source);
@@ -72,11 +74,11 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
         },
         ..error
     })?;
-    // One that was written again is a module with its export.
+    // If the source was regenerated, it is a module with an export instead of an expression.
     Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(&stripped).to_owned())
 }
 
-/// The error of a source that came as JavaScript: one that would be TypeScript was hardly meant to be anything else.
+/// Improves the error of a source that was sent as JavaScript but is valid TypeScript.
 pub(crate) fn or_typescript(error: LoadError, source: &str) -> LoadError {
     if !javascript(source).is_ok_and(|stripped| stripped != source) {
         return error;
@@ -118,7 +120,8 @@ fn compile(
     Ok(Global::new(scope, module))
 }
 
-/// An error without a place is that the engine's stack ran out: where the source is nested too deep, or longest.
+/// Adds a line to an error without one. Such an error means that the engine's stack overflowed, so
+/// the line is where the source is nested too deep, or where its longest statement begins.
 fn placed(error: LoadError, source: &str) -> LoadError {
     match (error.line, nesting::check(source)) {
         (Some(_), _) => error,
@@ -127,7 +130,7 @@ fn placed(error: LoadError, source: &str) -> LoadError {
     }
 }
 
-/// What the engine says of a source it does not take.
+/// Returns the engine's error for a source that it rejects.
 fn syntax_error(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>, driver: &Driver, shift: u32) -> LoadError {
     let place = scope.message().map(|message| (message.get_line_number(scope), message.get_start_column()));
     let (line, column) = match place {
@@ -142,7 +145,7 @@ fn syntax_error(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleSco
         explain.call(scope, undefined, &[error]).filter(|text| text.is_string()).map(|text| text.to_rust_string_lossy(scope))
     });
     let text = text.unwrap_or_else(|| "the source does not compile".into());
-    // QuickJS says where in the stack alone, and knows nothing of a column that was set back.
+    // QuickJS reports the location only in the stack, and does not correct the column.
     let (message, stack) = text.split_once('\n').unwrap_or((&text, ""));
     let (line, column) = match line {
         Some(_) => (line, column),
@@ -161,7 +164,8 @@ fn exports_default(scope: &mut PinScope<'_, '_>, module: &Global<v8::Module>) ->
     namespace.has(scope, name.into()) == Some(true)
 }
 
-/// Whether the source is one function without a name: no module, but clear in meaning.
+/// Returns whether the source is a single anonymous function: not a module, but its meaning is
+/// clear.
 fn is_bare_function(source: &str) -> bool {
     let mut rest = source.trim_start_matches('\u{feff}').trim_start();
     loop {

@@ -4,12 +4,12 @@
 //! boot ── harden ── jail ── Ready ── Load ── Loaded ── (Call ── … ── Done)*
 //! ```
 //!
-//! Most workers do not boot: they are forked from a [`zygote`] that has.
+//! Most workers do not boot: they are forked from a booted [`zygote`].
 //!
-//! One thread runs JavaScript and speaks to the host over one socket; all waiting is waiting for
-//! that socket. A second thread, the watchdog of [`budget`], stops what overruns its time. The
-//! process trusts neither the handler nor anything the handler can reach, and expects to be killed:
-//! the host enforces every limit again (see `sandbox/README.md`).
+//! One thread runs JavaScript and communicates with the host over one socket. All waiting is
+//! waiting for that socket. A second thread, the watchdog of [`budget`], stops code that exceeds
+//! its time. The process trusts neither the handler nor anything the handler can reach, and expects
+//! to be killed: the host enforces every limit again (see `sandbox/README.md`).
 
 mod budget;
 mod call_state;
@@ -42,7 +42,7 @@ use tollhouse_protocol::Tier;
 
 use crate::{host::Gone, worker::Terms};
 
-/// What the process is to be.
+/// The main function for the role of the process.
 type Begin = fn(Terms) -> Result<(), Gone>;
 
 fn main() -> ExitCode {
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says which engine this is, and of which version, to whoever asks before it is used.
+/// Prints engine, version and tiers as JSON.
 fn about() -> ExitCode {
     let engine = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
     let tiers = Tier::ALL.map(|tier| tier.to_string());
@@ -70,8 +70,8 @@ fn about() -> ExitCode {
     }
 }
 
-/// A worker at the number after `--socket`, or a zygote at the one after `--zygote`; whom to become after `--user`, and how code runs
-/// after `--tier`.
+/// Parses the arguments: `--socket` with a descriptor for a worker or `--zygote` for a zygote,
+/// `--user` with a user to switch to, and `--tier`.
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<(Begin, Terms)> {
     let (mut begin, mut user, mut tier) = (None, None, Tier::default());
     while let Some(name) = words.next() {
@@ -89,14 +89,16 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<(Begin, Terms)> 
     Some((begin, Terms { socket, user, tier }))
 }
 
-/// What the engines read of the environment, which the host leaves empty.
+/// Sets the environment variables that the engines read. The host leaves the environment empty.
 #[expect(unsafe_code, reason = "the engines read the environment and nothing else")]
 fn settle_environment() {
     // SAFETY: no other thread runs yet.
     unsafe {
-        // QuickJS would keep compiled code in a folder, under names a handler can collide with.
+        // Otherwise QuickJS would cache compiled code in a folder, under names that a handler can
+        // make collide.
         std::env::set_var("V82JSC_NO_BC_CACHE", "1");
-        // No time zone is looked up in a file, and no handler learns where the host is.
+        // Prevents a look-up of the time zone in a file, and hides the host's time zone from
+        // handlers.
         std::env::set_var("TZ", "UTC");
     }
 }

@@ -15,32 +15,33 @@ use tollhouse_protocol::StopReason;
 
 use crate::{budget::Budget, footprint};
 
-/// What the heap may grow above its limit once, so that the stop can take effect. 16 MiB.
+/// How far the heap may grow beyond its limit once, so that the stop can take effect. 16 MiB.
 const GRACE_BYTES: usize = 16 << 20;
-/// Buffers of at most this size are always granted: V8 makes those for small typed arrays it held
-/// on its heap, and ends the process when it gets none.
+/// Buffers up to this size are always granted: V8 allocates them for small typed arrays that were
+/// on its heap, and ends the process if that fails.
 const ALWAYS_BYTES: usize = 64;
-/// How often the engine asks for one buffer before it gives up: V8 collects garbage in between.
+/// Number of times that the engine requests one buffer before it gives up. V8 collects garbage in
+/// between.
 const TRIES: usize = if cfg!(feature = "quickjs") { 1 } else { 4 };
-/// Alignment of every buffer: what the widest element and V8 itself want.
+/// Alignment of every buffer, as the widest element and V8 require.
 const ALIGN: usize = 16;
 
-/// The memory that [`out_of_memory`] speaks of: V8 gives it nothing of ours.
+/// The memory limits for [`out_of_memory`], to which V8 passes no data of ours.
 static REPORTING: OnceLock<Arc<Memory>> = OnceLock::new();
 
-/// The memory limits of a worker, and what its buffers hold.
+/// The memory limits of a worker, and the bytes in its buffers.
 #[derive(Debug)]
 pub(crate) struct Memory {
     heap_limit: AtomicUsize,
     buffer_limit: AtomicUsize,
     buffers: AtomicUsize,
-    /// Requests refused since the last one that was granted.
+    /// Requests refused since the last granted one.
     refused: AtomicUsize,
     budget: OnceLock<Arc<Budget>>,
 }
 
 impl Memory {
-    /// Limits in bytes, until [`Memory::limit`] sets those of a bundle.
+    /// Creates limits in bytes. They apply until [`Memory::limit`] sets those of a bundle.
     pub(crate) fn new(heap_bytes: u64, buffer_bytes: u64) -> Arc<Self> {
         let memory = Self {
             heap_limit: AtomicUsize::new(0),
@@ -53,7 +54,7 @@ impl Memory {
         Arc::new(memory)
     }
 
-    /// Whom an overrun is told.
+    /// Sets the budget that reports an exceeded limit.
     pub(crate) fn report_to(self: &Arc<Self>, budget: Arc<Budget>) {
         let _ = self.budget.set(budget);
         let _ = REPORTING.set(Arc::clone(self));
@@ -65,12 +66,12 @@ impl Memory {
         self.buffer_limit.store(usize::try_from(buffer_bytes).unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
-    /// Bytes in array buffers now.
+    /// Returns the bytes in array buffers.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.buffers.load(Ordering::Relaxed) as u64
     }
 
-    /// Heap limit in bytes.
+    /// Returns the heap limit in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.heap_limit.load(Ordering::Relaxed)
     }
@@ -81,7 +82,8 @@ impl Memory {
         }
     }
 
-    /// Ends a process that has all it may have: what the engine is short of is then not its heap's.
+    /// Ends the process if it has used all its memory, because the engine then lacks memory
+    /// although its heap is below the limit.
     fn end_if_exhausted(&self) {
         if let Some(budget) = self.budget.get()
             && budget.reason().is_none()
@@ -91,8 +93,8 @@ impl Memory {
         }
     }
 
-    /// Counts `bytes` more; false when the limit does not allow them. The call is stopped when the
-    /// engine has collected what garbage there was and the limit still does not.
+    /// Counts `bytes` more. Returns false if the limit does not permit them. Stops the call if the
+    /// limit still does not permit them after the engine has collected garbage.
     fn reserve(&self, bytes: usize) -> bool {
         let limit = self.buffer_limit.load(Ordering::Relaxed);
         let before = self.buffers.fetch_add(bytes, Ordering::Relaxed);
@@ -112,14 +114,14 @@ impl Memory {
     }
 }
 
-/// Called by the engine when the heap is nearly full; the answer is its new limit in bytes.
+/// Called by the engine when the heap is nearly full. Returns the new limit in bytes.
 ///
 /// # Safety
 ///
-/// `data` is the [`Memory`] of this isolate, alive as long as the process.
+/// `data` must be the [`Memory`] of this isolate, which lives as long as the process.
 #[expect(unsafe_code, reason = "the engine calls back with a bare pointer")]
 pub(crate) unsafe extern "C" fn near_heap_limit(data: *mut c_void, current: usize, _initial: usize) -> usize {
-    // SAFETY: the caller gives what was registered, and that is never freed.
+    // SAFETY: the caller passes the registered pointer, which is never freed.
     let memory = unsafe { &*data.cast::<Memory>() };
     let limit = memory.heap_bytes();
     if current < limit {
@@ -130,7 +132,7 @@ pub(crate) unsafe extern "C" fn near_heap_limit(data: *mut c_void, current: usiz
     current.max(limit + GRACE_BYTES)
 }
 
-/// Called by V8 when even the grace is used up, to end the process: tells the host why, and does.
+/// Called by V8 to end the process when even the grace is used up. Reports the reason to the host.
 #[expect(unsafe_code, reason = "the engine's callback type is unsafe")]
 pub(crate) unsafe extern "C" fn out_of_memory(_location: *const c_char, _details: &OomDetails) {
     if let Some(memory) = REPORTING.get()
@@ -142,7 +144,8 @@ pub(crate) unsafe extern "C" fn out_of_memory(_location: *const c_char, _details
     }
 }
 
-/// `bytes` as an `ArrayBuffer` that counts as one that the engine had made; nothing when the limit does not allow it.
+/// Wraps `bytes` in an `ArrayBuffer` that counts toward the limit like the engine's own. Returns
+/// `None` if the limit does not permit it.
 #[expect(unsafe_code, reason = "the engine takes a place, and who frees it")]
 fn array_buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Local<'s, ArrayBuffer>> {
     if bytes.is_empty() {
@@ -155,38 +158,40 @@ fn array_buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Loca
         scope.low_memory_notification();
     }
     let (length, place) = (bytes.len(), Box::into_raw(bytes.into_boxed_slice()));
-    // SAFETY: nobody else has the place, and `give_back` frees it, once, whatever the engine does with it.
+    // SAFETY: nobody else has the pointer, and `give_back` frees it once, whatever the engine does
+    // with it.
     let store = unsafe { ArrayBuffer::new_backing_store_from_ptr(place.cast(), length, give_back, ptr::null_mut()) };
     Some(ArrayBuffer::with_backing_store(scope, &store.make_shared()))
 }
 
-/// `bytes` as a `Uint8Array`, as [`array_buffer`] makes it.
+/// Wraps `bytes` in a `Uint8Array`, like [`array_buffer`].
 pub(crate) fn bytes<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Local<'s, Uint8Array>> {
     let length = bytes.len();
     let buffer = array_buffer(scope, bytes)?;
     Uint8Array::new(scope, buffer, 0, length)
 }
 
-/// Frees what [`array_buffer`] gave to the engine.
+/// Frees the bytes that [`array_buffer`] gave to the engine.
 ///
 /// # Safety
 ///
-/// `place` is a boxed slice of `length` bytes, and given back once.
+/// `place` must be a boxed slice of `length` bytes, and must be freed only once.
 #[expect(unsafe_code, reason = "the engine calls back with a bare pointer")]
 unsafe extern "C" fn give_back(place: *mut c_void, length: usize, _unused: *mut c_void) {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(place.cast::<u8>(), length)) });
     if let Some(memory) = REPORTING.get() {
         memory.release(length);
     }
 }
 
-/// An allocator for array buffers that counts against `memory`.
+/// Returns an allocator for array buffers that counts toward `memory`.
 #[expect(unsafe_code, reason = "the engine takes its allocator as a table of bare functions")]
 pub(crate) fn allocator(memory: &Arc<Memory>) -> UniqueRef<Allocator> {
     static TABLE: RustAllocatorVtable<Memory> =
         RustAllocatorVtable { allocate: allocate_zeroed, allocate_uninitialized: allocate_bare, free, drop: forget };
-    // SAFETY: the table's functions hold to the contract each states, and `forget` gives back this reference.
+    // SAFETY: the functions of the table fulfill their contracts, and `forget` releases this
+    // reference.
     unsafe { new_rust_allocator(Arc::into_raw(Arc::clone(memory)), &TABLE) }
 }
 
@@ -223,7 +228,7 @@ unsafe extern "C" fn free(memory: &Memory, place: *mut c_void, bytes: usize) {
     if let Some(layout) = layout(bytes)
         && !place.is_null()
     {
-        // SAFETY: the engine gives back what `allocate` gave it, with the size it asked for.
+        // SAFETY: the engine frees what `allocate` returned, with the size it requested.
         unsafe { dealloc(place.cast(), layout) };
         memory.release(bytes);
     }

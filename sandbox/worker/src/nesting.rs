@@ -1,20 +1,23 @@
-//! How deep a source is nested, without reading it as a parser does: those need stack for every level.
+//! Measures how deep a source is nested, without recursion: a parser needs stack for every level.
 //!
-//! Texts, templates, comments and regular expressions are passed over, these where what stands before leaves no doubt. So the
-//! answer is a good guess: what it lets through and a parser cannot take, [`fatal`](crate::fatal) ends.
+//! Strings, templates, comments and regular expressions are skipped, the latter where the context
+//! leaves no doubt. So the result is a good estimate. If it passes a source that a parser cannot
+//! handle, [`fatal`](crate::fatal) ends the process.
 
 use std::mem;
 
 use tollhouse_protocol::LoadError;
 
-/// Levels of brackets, and of operators before a value, that a source may have. A parser needs some kilobytes of stack for each.
+/// Maximum levels of brackets, and of operators before a value. A parser needs some kilobytes of
+/// stack for each.
 const LEVELS: usize = 500;
 
-/// Line, from 1, on which the longest piece of a source begins: where the chain is, should it have one that no parser can follow.
+/// Returns the line, from 1, on which the longest statement or list item of a source begins. If a
+/// chain of operators is too long for the parser, it is there.
 ///
 /// # Errors
 ///
-/// Of a source that is nested deeper than a parser is to be asked to follow: where it becomes so.
+/// The line at which a source is nested too deep for a parser.
 pub(crate) fn check(source: &str) -> Result<u32, LoadError> {
     let scan = Scan::of(source.as_bytes());
     match scan.too_deep {
@@ -29,32 +32,32 @@ pub(crate) fn check(source: &str) -> Result<u32, LoadError> {
 struct Scan<'a> {
     source: &'a [u8],
     line: u32,
-    /// Brackets that are open, and templates.
+    /// Open brackets and templates.
     open: Vec<Open>,
-    /// Operators in a row.
+    /// Number of consecutive operators.
     operators: usize,
-    /// What stood before, white space and comments left out.
+    /// The previous byte, without white space and comments.
     before: u8,
-    /// The one that is under way.
+    /// The current piece.
     piece: Option<Piece>,
     longest: Piece,
-    /// The line on which the levels became too many.
+    /// The line at which the nesting became too deep.
     too_deep: Option<u32>,
 }
 
-/// A bracket, and the piece that it stands in.
+/// An open bracket, and the piece that contains it.
 #[derive(Debug)]
 struct Open {
     bracket: u8,
     within: Option<Piece>,
 }
 
-/// A statement, or what commas part: without what stands in its brackets.
+/// A statement, or a part of a comma-separated list, without the contents of its brackets.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// The line that it begins on.
+    /// The line on which it begins.
     line: u32,
-    /// Bytes, where a text is one.
+    /// Size in bytes. A string literal counts as one.
     size: usize,
 }
 
@@ -80,7 +83,7 @@ impl<'a> Scan<'a> {
         scan
     }
 
-    /// Takes something off what begins at `at`, which is code: how many bytes.
+    /// Scans the code at `at`. Returns how many bytes it consumed.
     fn code(&mut self, at: usize) -> usize {
         let rest = &self.source[at..];
         match *rest {
@@ -111,8 +114,8 @@ impl<'a> Scan<'a> {
         1
     }
 
-    /// Whether what begins at `at` is of another piece than what stands before it: behind a comma or a semicolon, and where a
-    /// statement may end without one.
+    /// Returns whether a new piece begins at `at`: after a comma or semicolon, or where a statement
+    /// can end without one.
     fn begins_another(&self, at: usize) -> bool {
         let (before, rest) = self.source.split_at(at);
         let text = before.trim_ascii_end();
@@ -125,7 +128,7 @@ impl<'a> Scan<'a> {
         may_end && is_of_word(rest[0]) && !rest.starts_with(b"else")
     }
 
-    /// As [`Scan::code`], in a template.
+    /// Reads the next part of a template, as [`Scan::code`] does for code.
     fn template(&mut self, rest: &[u8]) -> usize {
         match rest {
             [b'\\', ..] => 2,
@@ -157,7 +160,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Closes the last such bracket, and whatever was opened in it; nothing when the template has none.
+    /// Closes the last such bracket, with everything opened in it. Does nothing if the template has
+    /// none.
     fn close(&mut self, bracket: u8) {
         self.operators = 0;
         let opened = self.open.iter().rposition(|open| open.bracket == bracket || open.bracket == b'`');
@@ -172,7 +176,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Words behind which a statement goes on, on the next line too.
+/// Words after which a statement continues, even on the next line.
 const GO_ON: [&[u8]; 10] = [b"await", b"delete", b"do", b"else", b"in", b"instanceof", b"keyof", b"new", b"typeof", b"void"];
 
 fn is_of_word(byte: u8) -> bool {
@@ -183,8 +187,8 @@ fn last_word(text: &[u8]) -> &[u8] {
     text.rsplit(|byte| !is_of_word(*byte)).next().unwrap_or_default()
 }
 
-/// Bytes of a text that ends with its quote, or before the end of its line. In the classes of a regular expression its quote is
-/// a character as any other.
+/// Returns the length of a string literal that ends with its quote or at the end of its line. In a
+/// character class of a regular expression the quote does not end it.
 fn length_of_text(rest: &[u8], quote: u8) -> usize {
     let (mut at, mut is_class) = (1, false);
     while let Some(byte) = rest.get(at) {
@@ -200,7 +204,7 @@ fn length_of_text(rest: &[u8], quote: u8) -> usize {
     at
 }
 
-/// Bytes before `end`, or all of them.
+/// Returns the number of bytes before `end`, or of all bytes.
 fn length_until(rest: &[u8], end: &[u8]) -> usize {
     rest.windows(end.len()).position(|window| window == end).unwrap_or(rest.len())
 }

@@ -1,4 +1,4 @@
-//! The ops of one call that the host has not answered: numbered, sent in their turn, counted.
+//! The pending ops of one call: numbered, sent in order, counted.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -9,24 +9,24 @@ use crate::{budget::Budget, host::Outbox};
 /// An op that the host has not answered.
 #[derive(Debug)]
 struct Waiting {
-    /// What the scripts know it by.
+    /// The number by which scripts know it.
     number: u32,
-    /// What the host knows it by, once it is sent: rising in the order of sending, never used twice
-    /// in a worker's life, so that a late answer hits nothing.
+    /// The number by which the host knows it, once sent. It rises in sending order and is never
+    /// reused in a worker's life, so that a late answer has no effect.
     sent: Option<u32>,
-    /// It changes what is kept: the call does not end before it is done.
+    /// Whether it changes stored data. The call does not end before such an op is done.
     writes: bool,
-    /// A timer: it takes no turn from other ops.
+    /// Whether it is a timer. A timer does not count toward the limit of other ops.
     sleeps: bool,
-    /// Its answer still wakes somebody.
+    /// Whether its answer still wakes the handler.
     heard: bool,
-    /// Bytes of its request, from when it is asked until it is answered.
+    /// Bytes of its request, until it is answered.
     bytes: usize,
-    /// The request, until it is its turn to be sent.
+    /// The request, until it is sent.
     request: Option<OpRequest>,
 }
 
-/// See the module's documentation.
+/// The pending ops of one call.
 #[derive(Debug)]
 pub(crate) struct OpQueue {
     budget: Arc<Budget>,
@@ -56,7 +56,7 @@ impl OpQueue {
         }
     }
 
-    /// Forgets the ops of the call before; the next ones are under `limits`.
+    /// Discards the ops of the previous call, and applies `limits` to the next.
     pub(crate) fn begin(&mut self, limits: Limits) {
         self.limits = limits;
         self.ops = 0;
@@ -66,7 +66,7 @@ impl OpQueue {
         self.refused.clear();
     }
 
-    /// Gives a request its number; it is sent when its turn comes.
+    /// Queues a request and returns its number.
     pub(crate) fn request(&mut self, request: OpRequest) -> u32 {
         if matches!(request, OpRequest::HttpGetJson { .. }) {
             self.http_requests += 1;
@@ -78,7 +78,7 @@ impl OpQueue {
         self.add(request, false)
     }
 
-    /// A timer of `ms`, the `set`-th of those set now.
+    /// Queues a timer of `ms` milliseconds. `set` is the number of timers that are set now.
     pub(crate) fn sleep(&mut self, ms: u64, set: u64) -> u32 {
         if set > self.limits.timers {
             self.stop_ops("timers at once", self.limits.timers);
@@ -87,14 +87,14 @@ impl OpQueue {
         self.add(OpRequest::Sleep { ms }, true)
     }
 
-    /// An op that fails without asking the host.
+    /// Adds an op that fails without a request to the host.
     pub(crate) fn refuse(&mut self, code: &str, message: &str) -> u32 {
         self.last_op += 1;
         self.refused.push_back((self.last_op, OpFailure::new(code, message)));
         self.last_op
     }
 
-    /// Nobody listens to op `number` any more.
+    /// Marks op `number` as unwanted: its answer wakes nobody.
     pub(crate) fn forget(&mut self, number: u32) {
         if let Some(at) = self.waiting.iter().position(|op| op.number == number) {
             if self.waiting[at].request.is_some() {
@@ -105,35 +105,35 @@ impl OpQueue {
         }
     }
 
-    /// Takes the op that the host answered off those under way; the scripts' number for it, when
-    /// somebody still listens.
+    /// Removes the op that the host answered. Returns its number for scripts, if its answer is
+    /// still wanted.
     pub(crate) fn answered(&mut self, sent: u32) -> Option<u32> {
         let at = self.waiting.iter().position(|op| op.sent == Some(sent))?;
         let op = self.waiting.remove(at);
         op.heard.then_some(op.number)
     }
 
-    /// The next op that failed without asking the host.
+    /// Takes the next op that failed without a request to the host.
     pub(crate) fn next_refused(&mut self) -> Option<(u32, OpFailure)> {
         self.refused.pop_front()
     }
 
-    /// Whether an op failed without asking the host, and nobody knows yet.
+    /// Returns whether there is an undelivered op that failed without a request to the host.
     pub(crate) fn has_refused(&self) -> bool {
         !self.refused.is_empty()
     }
 
-    /// Whether any answer could wake the handler.
+    /// Returns whether any answer could wake the handler.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.iter().any(|op| op.heard)
     }
 
-    /// Whether something that changes what is kept is not done yet.
+    /// Returns whether a pending op changes stored data.
     pub(crate) fn is_writing(&self) -> bool {
         self.waiting.iter().any(|op| op.writes)
     }
 
-    /// Puts every request whose turn has come into the outbox.
+    /// Moves every request whose turn has come to the outbox.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) {
         let mut bytes: usize = self.waiting.iter().filter(|op| op.sent.is_some()).map(|op| op.bytes).sum();
         let under_way = |sleeps| self.waiting.iter().filter(|op| op.sleeps == sleeps && op.sent.is_some()).count() as u64;
@@ -147,7 +147,7 @@ impl OpQueue {
             let fits = bytes + op.bytes <= CALL_BYTES;
             let Some(request) = op.request.take_if(|_| fits) else {
                 if op.request.is_some() {
-                    // Those behind it do not pass it.
+                    // Later ops do not overtake it.
                     *turns = 0;
                 }
                 continue;
@@ -165,7 +165,7 @@ impl OpQueue {
         self.waiting.retain(|op| !refused.iter().any(|(number, _)| *number == op.number));
     }
 
-    /// Ops of this call so far.
+    /// Returns the number of ops of this call so far.
     pub(crate) fn count(&self) -> u64 {
         self.ops
     }

@@ -1,7 +1,7 @@
-//! The ops: all that the scripts of `runtime-js` can ask of this process.
+//! The ops: all functions of this process that the scripts of `runtime-js` can call.
 //!
-//! None of them waits and none trusts its arguments. One that asks something of the host gives it
-//! a number and answers that; [`CallState`] sends the request and delivers the answer.
+//! No op waits, and none trusts its arguments. An op that makes a request to the host returns a
+//! number at once. [`CallState`] sends the request and delivers the answer.
 
 mod args;
 mod asks;
@@ -19,7 +19,7 @@ use deno_core::{Extension, OpDecl, OpState};
 
 use crate::{call_state::CallState, scripts};
 
-/// The scripts and these ops, and none of deno_core's own.
+/// Returns the extension with the scripts and these ops, without deno_core's own.
 pub(crate) fn extension(call: CallState) -> Extension {
     let ops = table();
     let names: Vec<&'static str> = ops.iter().map(|op| op.name).chain(NEEDED_BY_CORE.iter().copied()).collect();
@@ -31,7 +31,7 @@ pub(crate) fn extension(call: CallState) -> Extension {
     }
 }
 
-/// What deno_core's own scripts call as they start, when no snapshot has run them.
+/// Ops that deno_core's own scripts call at start-up if no snapshot has run them.
 const NEEDED_BY_CORE: &[&str] =
     if cfg!(feature = "v8") { &[] } else { &["op_get_extras_binding_object", "op_get_ext_import_meta_proto", "op_set_captured_bootstrap"] };
 

@@ -1,4 +1,4 @@
-//! Keeps a call going: turns of JavaScript, and in between what the host answers.
+//! Event loop of a call: runs JavaScript, and delivers the host's answers in between.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -17,13 +17,13 @@ use crate::{
     memory,
 };
 
-/// Kinds of answer, as 04_ops.js numbers them.
+/// Kinds of answer, numbered as in 04_ops.js.
 const NONE: i32 = 0;
 const JSON: i32 = 1;
 const BYTES: i32 = 2;
 const FAILURE: i32 = 3;
 
-/// What started at a moment, on both clocks.
+/// The start of a call, on both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Started {
     pub(crate) cpu_ns: u64,
@@ -36,21 +36,21 @@ impl Started {
         Self { cpu_ns: cpu_ns(), at_ns: monotonic_ns(), now_ms }
     }
 
-    /// What `Date.now()` says at this moment.
+    /// Returns the value of `Date.now()` at this moment.
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
     pub(crate) fn wall_ms(&self) -> f64 {
         (self.now_ms + (monotonic_ns() - self.at_ns) / 1_000_000) as f64
     }
 }
 
-/// Why a call does not go on.
+/// Why a call cannot continue.
 pub(crate) enum End {
-    /// Nothing under way can wake it.
+    /// Nothing pending can wake it.
     Deadlock,
     Gone(Gone),
 }
 
-/// Runs until the call has an end, is stopped, or cannot go on.
+/// Runs until the call has ended, is stopped, or cannot continue.
 pub(crate) fn pump(
     scope: &mut PinScope<'_, '_>,
     driver: &Driver,
@@ -69,7 +69,7 @@ pub(crate) fn pump(
             continue;
         }
         if !call_of(state, |call| call.ops().is_waiting() || call.ops().is_writing()) {
-            // It may wait for what an ended call asked for, and got no answer to.
+            // The handler may wait for unanswered requests of an ended call.
             if reject_unanswered(scope, driver) {
                 continue;
             }
@@ -85,8 +85,8 @@ pub(crate) fn pump(
     }
 }
 
-/// Tells the host what is asked and that nothing computes, and takes its next answer. Calls that come meanwhile are
-/// declined.
+/// Sends the pending requests, reports that the call waits, and returns the host's next answer.
+/// Calls that arrive meanwhile are declined.
 fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Result<(u32, Result<OpValue, OpFailure>), End> {
     call_of(state, CallState::send_requests);
     if call_of(state, |call| call.ops().has_refused()) {
@@ -96,7 +96,7 @@ fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Resul
     loop {
         match host.next(Some(budget.wall_left())) {
             Ok(ToWorker::Reply { op, result }) => return Ok((op, result)),
-            // It was sent ahead, and would wait as long as this one.
+            // It was sent ahead, and would have to wait as long as this call.
             Ok(ToWorker::Call(_)) => send(state, host, &ToHost::Declined).map_err(End::Gone)?,
             Err(Gone::TimedOut) => {
                 budget.wall_left();
@@ -108,7 +108,7 @@ fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Resul
     }
 }
 
-/// Sends `message` behind all that waits.
+/// Sends `message` after all waiting frames.
 pub(crate) fn send(state: &Rc<RefCell<OpState>>, host: &mut Host, message: &ToHost) -> Result<(), Gone> {
     call_of(state, |call| {
         call.outbox().put(message)?;
@@ -116,12 +116,12 @@ pub(crate) fn send(state: &Rc<RefCell<OpState>>, host: &mut Host, message: &ToHo
     })
 }
 
-/// Does `then` with the state of the running call.
+/// Calls `then` with the state of the running call.
 pub(crate) fn call_of<T>(state: &Rc<RefCell<OpState>>, then: impl FnOnce(&mut CallState) -> T) -> T {
     then(state.borrow_mut().borrow_mut::<CallState>())
 }
 
-/// Starts a call; how it ends is told by ops.
+/// Starts a call. Ops report its end.
 pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &Start) {
     v8::tc_scope!(scope, scope);
     let granted = if start.env.is_empty() { String::new() } else { serde_json::to_string(&start.env).unwrap_or_default() };
@@ -137,7 +137,7 @@ pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &
     call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into(), id.into()]);
 }
 
-/// Rejects what ended calls have asked for and got no answer to. Whether there was any.
+/// Rejects the unanswered requests of ended calls. Returns whether there were any.
 fn reject_unanswered(scope: &mut PinScope<'_, '_>, driver: &Driver) -> bool {
     v8::scope!(let scope, scope);
     v8::tc_scope!(scope, scope);
@@ -146,7 +146,7 @@ fn reject_unanswered(scope: &mut PinScope<'_, '_>, driver: &Driver) -> bool {
     reject.call(scope, undefined, &[]).is_some_and(|rejected| rejected.is_true())
 }
 
-/// Gives an op's answer to `deliver` of 04_ops.js.
+/// Passes an op's answer to `deliver` of 04_ops.js.
 fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, number: u32, result: Result<OpValue, OpFailure>) {
     v8::scope!(let scope, scope);
     v8::tc_scope!(scope, scope);
@@ -171,7 +171,7 @@ fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, numb
     deliver.call(scope, undefined, &[number, now, kind, value, code, status]);
 }
 
-/// Bytes from the host as a string: one byte a character where they allow it.
+/// Converts bytes from the host to a string, with one byte per character if possible.
 fn text<'s>(scope: &mut PinScope<'s, '_>, bytes: &[u8]) -> Option<Local<'s, v8::String>> {
     if bytes.is_ascii() {
         v8::String::new_from_one_byte(scope, bytes, v8::NewStringType::Normal)

@@ -1,11 +1,13 @@
-//! A load and a call of our own, before there is anybody's: what takes long at the first time alone is over by then.
+//! Rehearsal: loads and calls a handler of our own first, so that work needed only once is already
+//! done when a real handler comes.
 //!
-//! A zygote rehearses, and its workers have from it what was compiled: the functions that drive them, and what schemas themselves
-//! are held against. A spare rehearses once more while nobody wants it: so it has the pages that a load and a call write to before
-//! somebody waits for them.
+//! A zygote rehearses, and its workers inherit the compiled code: the functions that drive them,
+//! and the meta-schemas. An idle spare rehearses once more, so that the memory pages which a load
+//! and a call write to are its own before anybody waits for it.
 //!
-//! The next handler sees nothing of this one, whose module nobody can name, and whose place it takes. Nothing is set that outlives
-//! it, no op is asked for, no number drawn, no clock read, and no regular expression used, whose last match everybody can read.
+//! The next handler sees no trace of this one, whose module cannot be named and whose place it
+//! takes. The rehearsal leaves no state behind: it uses no ops, no random numbers and no clocks,
+//! and no regular expressions, whose last match is globally visible.
 
 use bytes::Bytes;
 use deno_core::{JsRuntime, scope};
@@ -22,7 +24,7 @@ use crate::{
 
 const SPECIFIER: &str = "tool:/rehearsal/000000000000";
 
-/// A handler as most are: it waits for nothing, and makes JSON of JSON.
+/// A typical handler: it does not wait, and turns JSON into JSON.
 const SOURCE: &str = r#"
 export default async (req) => {
   const { words, ...others } = { ...req.input, text: await req.inputText };
@@ -40,7 +42,7 @@ const HEAD: &[u8] = br#"{"method":"POST","path":"/","query":{},"headers":{"conte
 const BODY: &[u8] = br#"{"words":["one",2,3.5,true,null],"name":{"first":"a","last":"b"}}"#;
 const SCHEMA: &[u8] = br#"{"type":"object","properties":{"words":{"type":"array"},"name":{"type":"object"}}}"#;
 
-/// Rehearses, and says how the call ended, which is nobody's business but a test's.
+/// Rehearses. Returns how the call ended, for tests.
 pub(crate) fn rehearse(runtime: &mut JsRuntime, driver: &Driver, budget: &Budget) -> Option<Outcome> {
     let (limits, state) = (Limits::default(), runtime.op_state());
     let schema = Some(Bytes::from_static(SCHEMA));

@@ -1,10 +1,11 @@
-//! The bundle's JSON Schemas: compiled once, held against what comes in and goes out.
+//! The bundle's JSON Schemas: compiled once, and used to validate inputs and results.
 //!
-//! What a schema costs is its author's to say: a few hundred bytes of it can ask for more steps than there is time,
-//! and the validator counts none. So it is only ever asked here, where a process can be ended: the watchdog of
-//! [`budget`](crate::budget) bounds its time, [`heap`](crate::heap) its memory, and either says that it was the schema.
-//! Whether a value fits is one question and why it does not another, which may take far longer: it has bounds of its own,
-//! beyond which the answer is no and nothing else.
+//! The author decides what a schema costs: a few hundred bytes can require more steps than there is
+//! time for, and the validator does not count them. So schemas are evaluated only in a process that
+//! can be ended: the watchdog of [`budget`](crate::budget) limits its time, [`heap`](crate::heap)
+//! its memory, and both report that it was the schema. Listing the problems of an invalid value can
+//! take much longer than finding out that it is invalid. That has limits of its own, beyond which
+//! no problems are listed.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -16,25 +17,27 @@ use tollhouse_protocol::{FAILED, Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUC
 
 use crate::{budget::Budget, heap};
 
-/// Most memory that one regular expression of a schema may take, in bytes. Linear-time engine.
+/// Maximum memory of one compiled regular expression, in bytes. Linear-time engine.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// Most memory that matching one regular expression may keep, in bytes.
+/// Maximum memory for matching one regular expression, in bytes.
 const PATTERN_CACHE_BYTES: usize = 256 << 10;
 
-/// Most steps back of a regular expression that looks around or back, for one text.
+/// Maximum backtracking steps for one text, for a regular expression with lookaround or
+/// backreferences.
 const BACKTRACKS: usize = 100_000;
 
-/// Most processor time for listing why a value does not fit, in milliseconds.
+/// Maximum processor time for listing the problems of a value, in milliseconds.
 const LISTING_CPU_MS: u64 = 20;
 
-/// Most memory for it, in bytes.
+/// Maximum memory for that, in bytes.
 const LISTING_BYTES: u64 = 4 << 20;
 
-/// Names that a problem lists.
+/// Maximum names in one problem.
 const MAX_NAMES: usize = 8;
 
-/// The compiled schemas of a bundle. Draft 2020-12 unless `$schema` says otherwise. Never fetches.
+/// The compiled schemas of a bundle. Draft 2020-12 unless `$schema` says otherwise. Never fetches
+/// anything.
 #[derive(Default)]
 pub(crate) struct Schemas {
     input: Option<Validator>,
@@ -42,14 +45,16 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    /// Compiles what there is of `schemas`, under `budget`.
+    /// Compiles `schemas` under `budget`.
     ///
     /// # Errors
     ///
-    /// [`SchemaFault`] with a pointer to what is wrong. References to other documents are refused, never fetched.
+    /// [`SchemaFault`] with a pointer to the invalid part. References to other documents are
+    /// refused, never fetched.
     pub(crate) fn compile(schemas: &tollhouse_protocol::Schemas, budget: &Budget, limits: &Limits) -> Result<Self, SchemaFault> {
         if !schemas.is_empty() {
-            // What schemas themselves are held against is made once in a process, and is none of the bundle's memory.
+            // The meta-schemas are compiled once per process, and their memory does not count for
+            // the bundle.
             _ = compile(&Value::Bool(true));
             [&UUID, &DURATION, &EMAIL].into_iter().for_each(|format| _ = LazyLock::force(format));
         }
@@ -57,25 +62,26 @@ impl Schemas {
         Ok(Self { input: one(Side::Input)?, output: one(Side::Output)? })
     }
 
-    /// Checks JSON text. An empty text is `null`.
+    /// Validates JSON text. An empty text means `null`.
     ///
     /// # Errors
     ///
-    /// The ways in which it does not fit, at least one.
+    /// The problems of the value, at least one.
     pub(crate) fn check(&self, side: Side, json: &[u8], budget: &Budget, limits: &Limits) -> Result<(), Vec<Problem>> {
         let Some(schema) = self.of(side) else { return Ok(()) };
         within(budget, limits, side, || Fit { schema, side, budget, limits }.check("", &parse(json)?))
     }
 
-    /// Checks the result proper of an answer that is a success and JSON.
+    /// Validates the result of an answer with a success status and a JSON body.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check); an answer of MCP's own blocks has to have its structured content.
+    /// The same as [`check`](Self::check). An answer of MCP content blocks must contain structured
+    /// content.
     pub(crate) fn check_reply(&self, reply: &ToolReply, budget: &Budget, limits: &Limits) -> Result<(), Vec<Problem>> {
         let (Some(schema), ReplyBody::Json(body), 200..300) = (&self.output, &reply.body, reply.status) else { return Ok(()) };
         within(budget, limits, Side::Output, || {
-            // Nor does a schema say anything of what nobody reads: the host does.
+            // A schema does not apply to an unparsable body. The host handles that.
             let Ok(answer) = parse(body) else { return Ok(()) };
             let fit = Fit { schema, side: Side::Output, budget, limits };
             if !are_blocks(&reply.headers) {
@@ -83,7 +89,7 @@ impl Schemas {
             }
             let pointer = format!("/{STRUCTURED}");
             match answer.get(STRUCTURED) {
-                // Of a failure the schema says nothing.
+                // The schema does not apply to failures.
                 _ if answer[FAILED] == true => Ok(()),
                 Some(value) => fit.check(&pointer, value),
                 None => Err(problem(&pointer, format!("{STRUCTURED} is required: the outputSchema speaks of it"))),
@@ -99,7 +105,7 @@ impl Schemas {
     }
 }
 
-/// Does what a schema asks for, with its time and memory on the schema's account.
+/// Runs `what` with its time and memory attributed to a schema.
 fn within<T>(budget: &Budget, limits: &Limits, side: Side, what: impl FnOnce() -> T) -> T {
     let _time = budget.checking(side);
     let _memory = heap::limit(limits.heap_bytes);
@@ -119,18 +125,19 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Validator, 
     compile(&schema).map_err(|error| fault(error.instance_path().as_str(), older(&error).unwrap_or_else(|| plain(&error)).into()))
 }
 
-/// In linear time, unless a pattern looks around or back: those are matched by stepping back, a bounded number of times.
+/// Compiles a schema with a linear-time regular expression engine. If a pattern uses lookaround or
+/// backreferences, uses a backtracking engine with limited steps.
 fn compile(schema: &Value) -> Result<Validator, ValidationError<'static>> {
     let linear = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
     options().with_pattern_options(linear).build(schema).or_else(|error| {
         let stepping =
             PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
-        // What is wrong with a linear pattern is told best by its own engine.
+        // The linear engine has the better message for a pattern that is simply wrong.
         options().with_pattern_options(stepping).build(schema).map_err(|_| error)
     })
 }
 
-/// Formats are asserted in every draft, also those that came later.
+/// Validates formats in every draft, including formats that were added later.
 fn options() -> ValidationOptions<'static> {
     let named = |text: &str| EMAIL.is_valid(&Value::from(text)) && !text.ends_with('>');
     jsonschema::options()
@@ -141,7 +148,7 @@ fn options() -> ValidationOptions<'static> {
         .offline()
 }
 
-/// The formats of the newest draft that older ones have not, or have otherwise.
+/// Formats of the newest draft that older drafts lack or define differently.
 static UUID: LazyLock<Validator> = LazyLock::new(|| of_format("uuid"));
 static DURATION: LazyLock<Validator> = LazyLock::new(|| of_format("duration"));
 static EMAIL: LazyLock<Validator> = LazyLock::new(|| of_format("email"));
@@ -151,7 +158,7 @@ fn of_format(name: &str) -> Validator {
     options.build(&serde_json::json!({ "type": "string", "format": name })).expect("it is a schema")
 }
 
-/// Why a schema is none, where it was one in an older draft.
+/// Returns a hint if an invalid schema would be valid in an older draft.
 fn older(error: &ValidationError<'_>) -> Option<String> {
     let keyword = error.instance_path().as_str().rsplit('/').next().map(str::to_owned)?;
     match (keyword.as_str(), error.instance().as_ref()) {
@@ -174,7 +181,7 @@ fn parse(json: &[u8]) -> Result<Value, Vec<Problem>> {
     serde_json::from_slice(json).map_err(|_| problem("", "the value is not JSON".into()))
 }
 
-/// A schema, and what holding a value against it may take.
+/// A schema with the limits for its use.
 struct Fit<'a> {
     schema: &'a Validator,
     side: Side,
@@ -183,7 +190,7 @@ struct Fit<'a> {
 }
 
 impl Fit<'_> {
-    /// `value` is found at `pointer`.
+    /// Validates `value`, which is located at `pointer`.
     fn check(&self, pointer: &str, value: &Value) -> Result<(), Vec<Problem>> {
         if self.schema.is_valid(value) { Ok(()) } else { Err(self.list(pointer, value)) }
     }
@@ -203,7 +210,8 @@ fn problem(pointer: &str, message: String) -> Vec<Problem> {
     vec![Problem { pointer: pointer.to_owned(), message }]
 }
 
-/// The error's text without the value that was wrong, which may be long, or private. Names of its members are told.
+/// Returns the error's text without the invalid value, which may be long or private. Field names
+/// are included.
 fn plain(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("{property} is required"),
@@ -214,7 +222,7 @@ fn plain(error: &ValidationError<'_>) -> String {
                 more => format!("unknown properties: {named} and {more} more"),
             }
         }
-        // A schema is looked at by itself: nothing is fetched.
+        // Only the schema itself is considered: nothing is fetched.
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
             format!("`$ref` leads to `{uri}`, which is not in this schema; put it under `$defs`")
         }
@@ -226,7 +234,7 @@ fn plain(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Why a pattern cannot be used. The engine itself says only that it cannot.
+/// Returns why a pattern is not usable. The engine itself only says that it is not.
 fn misfit_of_pattern(pattern: &str) -> String {
     let too_large =
         || format!("the regular expression takes more than {PATTERN_BYTES} bytes once compiled; repeat less in it, or less often");
@@ -234,7 +242,7 @@ fn misfit_of_pattern(pattern: &str) -> String {
         Ok(_) if !is_ecmascript(pattern) => "the engine that matches it here does not know all of it".to_owned(),
         Ok(_) => return too_large(),
         Err(regex_syntax::Error::Parse(error)) => match error.kind() {
-            // Such patterns are matched by stepping back; this one is too large for that, too.
+            // The backtracking engine would match such patterns, so this one is too large for it.
             ErrorKind::UnsupportedLookAround | ErrorKind::UnsupportedBackreference => return too_large(),
             other => other.to_string(),
         },
@@ -244,7 +252,7 @@ fn misfit_of_pattern(pattern: &str) -> String {
     format!("the value is no regular expression: {why}")
 }
 
-/// Whether a pattern reads, whatever it takes.
+/// Returns whether a pattern is valid, whatever its size.
 fn is_ecmascript(pattern: &str) -> bool {
     let reads = jsonschema::options().should_validate_formats(true).build(&serde_json::json!({ "format": "regex" }));
     reads.is_ok_and(|reads| reads.is_valid(&Value::from(pattern)))

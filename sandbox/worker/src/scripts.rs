@@ -1,4 +1,4 @@
-//! The files of `runtime-js`, in load order: that of their names.
+//! The files of `runtime-js`, loaded in the order of their names.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ macro_rules! script {
     };
 }
 
-/// Listed by `build.rs`, which makes the snapshot of them.
+/// Listed by `build.rs`, which also makes the snapshot from them.
 const SCRIPTS: &[ExtensionFileSource] = include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
-/// The scripts alone. A runtime that starts from the snapshot skips them.
+/// Returns the extension with only the scripts. A runtime that starts from the snapshot skips them.
 pub(crate) fn extension() -> Extension {
     Extension { name: "tollhouse", js_files: Cow::Borrowed(SCRIPTS), ..Default::default() }
 }

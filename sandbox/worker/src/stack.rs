@@ -1,10 +1,11 @@
-//! Text of stacks: how it is made, and what is read in it again.
+//! Formats stack traces, and parses positions in them.
 
 use deno_core::v8::{self, Local, PinScope};
 
-/// Text of an error's stack: its head, and the frames that are the handler's own.
+/// Returns the text of an error's stack: its head, and the frames of the handler.
 ///
-/// Replaces deno_core's, which maps sources, calls `Error.prepareStackTrace`, and hands out call sites.
+/// Replaces deno_core's, which maps sources, calls `Error.prepareStackTrace`, and exposes call
+/// sites.
 pub(crate) fn text<'s>(scope: &mut PinScope<'s, '_>, error: Local<'s, v8::Value>, sites: Local<'s, v8::Array>) -> Local<'s, v8::Value> {
     let mut text = head(scope, error);
     for index in 0..sites.length() {
@@ -21,12 +22,14 @@ pub(crate) fn text<'s>(scope: &mut PinScope<'s, '_>, error: Local<'s, v8::Value>
     }
 }
 
-/// Text of a call site, made by the engine's own `toString` for them. To convert it, as any value, would look for methods of
-/// all objects first, which are the handler's to say, and give them the call site.
+/// Returns the text of a call site, made by the engine's own `toString` for call sites. An ordinary
+/// conversion would first look up methods that the handler may have replaced, and pass the call
+/// site to them.
 fn frame(scope: &mut PinScope<'_, '_>, site: Local<'_, v8::Value>) -> Option<String> {
     let site = Local::<v8::Object>::try_from(Local::new(scope, site)).ok()?;
     let name = v8::String::new(scope, "toString")?;
-    // QuickJS has it in the site, V8 in what all sites come from: nobody but the engine has either, so both are as they were.
+    // QuickJS has the method in the site, V8 in its prototype. Only the engine can reach either, so
+    // both are unmodified.
     let methods = if cfg!(feature = "v8") { Local::<v8::Object>::try_from(site.get_prototype(scope)?).ok()? } else { site };
     if methods.has_own_property(scope, name.into()) != Some(true) {
         return None;
@@ -36,7 +39,7 @@ fn frame(scope: &mut PinScope<'_, '_>, site: Local<'_, v8::Value>) -> Option<Str
     line.is_string().then(|| line.to_rust_string_lossy(scope))
 }
 
-/// Name and message, when both are plain strings.
+/// Returns name and message, if both are plain strings.
 fn head(scope: &mut PinScope<'_, '_>, error: Local<'_, v8::Value>) -> String {
     let mut parts = [String::new(), String::new()];
     for (part, name) in parts.iter_mut().zip(["name", "message"]) {
@@ -58,7 +61,7 @@ fn head(scope: &mut PinScope<'_, '_>, error: Local<'_, v8::Value>) -> String {
     }
 }
 
-/// Line and column, from 1, of the first frame of a handler's module in a stack's text.
+/// Returns line and column, from 1, of the first frame of a handler's module in a stack's text.
 pub(crate) fn position(stack: &str) -> (Option<u32>, Option<u32>) {
     let Some(line) = stack.lines().find(|line| line.contains("tool:/")) else { return (None, None) };
     let mut numbers = line.trim_end_matches(')').rsplit(':').map(str::parse);

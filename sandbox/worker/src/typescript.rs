@@ -1,5 +1,6 @@
-//! TypeScript to JavaScript: types become spaces, so that every line and column stays. Where there is code that TypeScript alone has
-//! (`enum`, `namespace` with values, parameter properties), all of it is written again, as bundlers do: then lines move.
+//! Converts TypeScript to JavaScript: types become spaces, so that lines and columns stay. If the
+//! code has TypeScript-only features (`enum`, `namespace` with values, parameter properties), all
+//! of it is regenerated, as bundlers do, and lines move.
 
 use std::{mem, sync::Arc};
 
@@ -13,11 +14,12 @@ use tollhouse_protocol::{LoadError, LoadFault, ToHost};
 
 use crate::{fatal, nesting};
 
-/// Takes the types out of `source`, a module.
+/// Removes the types from `source`, a module.
 ///
 /// # Errors
 ///
-/// Where it does not parse. One that is nested deeper than it can be read ends the process, which says so.
+/// Syntax errors. A source that is nested too deep for the parser ends the process, with that
+/// message.
 pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     let map = Lrc::new(SourceMap::new(FilePathMapping::empty()));
     let first = First::default();
@@ -48,12 +50,13 @@ pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     })
 }
 
-/// The defaults, with decorators read; `Options` has them only in how it reads JSON.
+/// Returns the default options, with decorators. `Options` has no public way to set them except
+/// JSON.
 fn options() -> Options {
     serde_json::from_str("{}").unwrap_or_default()
 }
 
-/// Keeps the first thing the parser complains of.
+/// Keeps the first error of the parser.
 #[derive(Clone, Default)]
 struct First(Arc<std::sync::Mutex<Option<Complaint>>>);
 

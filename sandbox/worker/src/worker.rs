@@ -1,4 +1,5 @@
-//! A worker's life: ready, loaded once, then one call at a time until the host or a limit ends it.
+//! A worker's life: it gets ready, loads once, then runs one call at a time until the host or a
+//! limit ends it.
 
 use std::{
     cell::RefCell,
@@ -33,35 +34,37 @@ use crate::{
     schema::Schemas,
 };
 
-/// How long a worker waits for a bundle before it rehearses: as a spare it waits far longer, and else not as long.
+/// Time that a worker waits for a bundle before it rehearses. A spare waits far longer than this,
+/// any other worker less.
 const LULL: Duration = Duration::from_millis(10);
 
-/// How long a worker has nothing to do before it collects its garbage.
+/// Idle time after which a worker collects its garbage.
 const REST: Duration = Duration::from_secs(1);
 
-/// On what terms a worker works.
+/// Options of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    /// The descriptor at which the host is.
+    /// The descriptor of the socket to the host.
     pub(crate) socket: RawFd,
-    /// Whom to become, where somebody is named.
+    /// The user to switch to, if any.
     pub(crate) user: Option<u32>,
-    /// How code runs.
+    /// How the worker executes code.
     pub(crate) tier: Tier,
 }
 
-/// Serves the host until it goes away or something overruns its limits.
+/// Serves the host until it goes away or a limit is exceeded.
 ///
 /// # Errors
 ///
-/// When there is no host to speak to. Else it does not return: the process ends, with 0 when the
-/// host closed the socket or was told of a stop.
+/// If there is no host to communicate with. Otherwise this does not return: the process exits, with
+/// status 0 if the host closed the socket or has received the reason for a stop.
 pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
     Blank::boot(terms).serve(terms.user)
 }
 
-/// A worker whose engine has booted, and that is in nothing but the [outer layers](Jail::enter) of its jail: it has one thread, has
-/// looked at no clock and drawn no random number, so that any number of processes may go on from here.
+/// A worker with a booted engine that is only in the [outer layers](Jail::enter) of its jail. It
+/// has one thread, and has read no clock and no random numbers, so that any number of processes can
+/// be forked from it.
 pub(crate) struct Blank {
     host: Host,
     jail: Jail,
@@ -87,21 +90,21 @@ impl Blank {
         Self { host, jail, runtime, driver, budget, memory }
     }
 
-    /// The socket to the host.
+    /// Returns the socket to the host.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.host.socket()
     }
 
-    /// Puts another socket in its place.
+    /// Replaces the socket.
     ///
     /// # Errors
     ///
-    /// When the system does not.
+    /// If the system refuses.
     pub(crate) fn turn_to(&mut self, socket: &OwnedFd) -> Result<(), Gone> {
         self.host.turn_to(socket)
     }
 
-    /// Does at once what its first load and its first call would take long for.
+    /// Does the one-time work of a first load and call in advance.
     pub(crate) fn rehearse(&mut self) {
         rehearse(&mut self.runtime, &self.driver, &self.budget);
     }
@@ -110,10 +113,10 @@ impl Blank {
     ///
     /// # Errors
     ///
-    /// As of [`run`].
+    /// The same as [`run`].
     pub(crate) fn serve(self, user: Option<u32>) -> Result<(), Gone> {
         let gone = Worker::begin_life(self, user)?.serve();
-        // Taking an isolate down costs time and gives nothing back that the exit does not.
+        // Destroying an isolate takes time and frees nothing that the exit does not.
         exit_now(if matches!(gone, Gone::Closed) { 0 } else { UNSAID })
     }
 }
@@ -125,7 +128,7 @@ struct Worker {
     state: Rc<RefCell<OpState>>,
     budget: Arc<Budget>,
     memory: Arc<Memory>,
-    /// Once everything is there but the bundle, where the system tells.
+    /// The memory of the process before its bundle, if the system reports it.
     footprint: Option<Footprint>,
     schemas: Schemas,
     has_handler: bool,
@@ -134,12 +137,12 @@ struct Worker {
 impl Worker {
     fn begin_life(blank: Blank, user: Option<u32>) -> Result<Self, Gone> {
         let Blank { host, mut jail, mut runtime, driver, budget, memory } = blank;
-        // It is read in `/proc`, which is not there afterwards.
+        // It is read from `/proc`, which is not available afterwards.
         let footprint = Footprint::now();
         jail.leave(user);
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
         interrupt_nobody();
-        // The first look at a clock asks the system where it is.
+        // Read once before the jail is sealed: the first read of a clock makes additional system calls.
         monotonic_ns();
         let jail = jail.seal();
         let state = runtime.op_state();
@@ -167,7 +170,7 @@ impl Worker {
                     self.load(load)
                 }
                 Ok(ToWorker::Call(start)) if loaded && (self.has_handler || start.work != Work::Handle) => self.call(&start),
-                // The answer to an op of a call that has ended.
+                // A late answer to an op of an ended call.
                 Ok(ToWorker::Reply { .. }) => Ok(()),
                 Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(Gone::Frame),
                 Err(gone) => Err(gone),
@@ -248,11 +251,12 @@ impl Worker {
         let stopped = matches!(outcome, Outcome::Stopped(_));
         let spent = self.spent(started);
         self.tell(&ToHost::Done { outcome, spent })?;
-        // The watchdog may have seen an overrun at the very end: told or not, it was the last call here.
+        // The watchdog may have detected an overrun at the very end. Reported or not, that was the
+        // last call here.
         if stopped || self.budget.stopped() { Err(Gone::Closed) } else { Ok(()) }
     }
 
-    /// Checks the input, runs the handler, checks its result.
+    /// Checks the input, runs the handler, and checks its result.
     fn handle(&mut self, start: &Start, started: Started) -> (Result<(), End>, Option<Outcome>) {
         if let Err(problems) = self.schemas.check(Side::Input, &start.body, &self.budget, &start.limits) {
             return (Ok(()), Some(Outcome::Unfit(Side::Input, problems)));
@@ -282,7 +286,7 @@ impl Worker {
         }
     }
 
-    /// Checks a value that is no handler's business.
+    /// Checks a value without running a handler.
     fn check(&self, side: Side, start: &Start) -> Outcome {
         match self.schemas.check(side, &start.body, &self.budget, &start.limits) {
             Ok(()) => Outcome::Returned(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from_static(b"null")) }),
@@ -295,7 +299,8 @@ impl Worker {
         self.budget.arm(phase, limits, started.cpu_ns, started.at_ns);
     }
 
-    /// Nothing runs any more. After a stop, what follows is this process's last message, and not the watchdog's.
+    /// Ends the limits. After a stop, the message that follows is this process's last, and the
+    /// watchdog sends none.
     fn rest(&self) {
         self.budget.disarm();
         if self.budget.stopped() {
@@ -313,24 +318,26 @@ impl Worker {
         }
     }
 
-    /// Sends `message` behind all that waits.
+    /// Sends `message` after all waiting frames.
     fn tell(&mut self, message: &ToHost) -> Result<(), Gone> {
         send(&self.state, &mut self.host, message)
     }
 }
 
-/// The layers of the jail: all that are not the host's, but an engine that compiles needs room for code.
+/// Returns the layers of the jail that the worker enters itself. An engine that compiles needs
+/// executable memory.
 fn layers(tier: Tier) -> Vec<JailLayer> {
     let compiles = engine::compiles(tier);
     let own = JailLayer::ALL.into_iter().filter(|layer| !JailLayer::OF_GROUPS.contains(layer));
     own.filter(|layer| *layer != JailLayer::NoExec || !compiles).collect()
 }
 
-/// Lets this thread take a core from nobody when a call comes in (sched(7), `SCHED_BATCH`). On a busy machine calls then
-/// gather in the socket, to be run one after the other; where a core is free nothing changes. A refusal costs speed alone.
+/// Gives this thread a scheduling policy that does not preempt others when a call arrives
+/// (sched(7), `SCHED_BATCH`). On a busy machine calls then gather in the socket and run one after
+/// the other. With a free core nothing changes. If this fails, it only costs speed.
 #[expect(unsafe_code, reason = "no safe binding sets a scheduling policy")]
 fn interrupt_nobody() {
     let unused = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameter lives as long as the call, and the policy is this thread's own.
+    // SAFETY: the parameter outlives the call, and the policy applies only to this thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const unused) };
 }

@@ -1,19 +1,20 @@
-//! Where workers come from that need not boot: a process that has booted an engine, and forks.
+//! Zygote: a process that has booted an engine, and forks workers that need not boot.
 //!
 //! ```text
 //! boot ── harden ── rehearse ──(an order)── fork ── jail ── Ready ── …     a worker, the child of the host as if that had started it
 //!                                   ╰── the next order
 //! ```
 //!
-//! A worker is the first process of a namespace of PIDs of its own, where the system lets it.
+//! A worker is the first process of its own PID namespace, if the system permits that.
 //!
-//! An order is the number of a user to become, 0 for none, with the worker's end of a socket, and the folder of a control group where
-//! the worker is to be in one from its first moment on; it is answered with the worker's id, or with the system's error number below 0.
-//! Before the first one a 0 says that the zygote is ready. What a worker has of the engine it shares with the zygote until it writes to
-//! it.
+//! An order is the number of a user to switch to, or 0, with the worker's end of a socket and
+//! optionally the folder of a control group that the worker starts in. The answer is the worker's
+//! process id, or a negative error number of the system. Before the first order, a 0 means that the
+//! zygote is ready. A worker shares the engine's memory with the zygote until it writes to it.
 //!
-//! Shared as well is what was chosen at random by then: where things are in memory, and the keys of the engine's hash tables and ours.
-//! Nothing else is: no random number was drawn for a handler (09_crypto.js draws them itself), no thread runs, no clock was read.
+//! Workers also share what was chosen at random before the fork: the memory layout, and the keys of
+//! hash tables of the engine and of Rust. They share nothing else: no random number was drawn for a
+//! handler (09_crypto.js draws them itself), no thread runs, no clock was read.
 
 use std::{
     fs,
@@ -35,21 +36,23 @@ use crate::{
     worker::{Blank, Terms},
 };
 
-/// Where a zygote hears its orders, and a worker its host. One of the few numbers that a jail leaves.
+/// Descriptor of the zygote's control socket and of a worker's socket. One of the few numbers that
+/// the jail permits.
 const PLACE: RawFd = 3;
 
-/// Has a child begin in a control group (clone(2)). Not of a number that the C library's bindings have right.
+/// Makes a child start in a control group (clone(2)). The C library's bindings have the wrong type
+/// for it.
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
-/// What a zygote goes by in the system's lists; its workers go by the name of their program.
+/// Process name of a zygote. Its workers have the name of their program.
 const NAME: &std::ffi::CStr = c"tollhouse-fork";
 
-/// Serves the host at the descriptor of `terms` until that goes away.
+/// Serves the host at the descriptor of `terms` until it goes away.
 ///
 /// # Errors
 ///
-/// When there is no host to speak to, or the system does not tell what a fork needs. In a worker as of
-/// [`worker::run`](crate::worker::run).
+/// If there is no host to communicate with, or the system does not provide what a fork needs. In a
+/// worker, the same as [`worker::run`](crate::worker::run).
 pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
     move_to_place(terms.socket)?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| Gone::Io)?;
@@ -62,7 +65,7 @@ pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
     loop {
         let Order { user, socket, group } = order(blank.socket())?;
         let forked = fork.fork(group.as_ref());
-        // Whoever had it could open files from there.
+        // With it, a worker could open files in that folder.
         drop(group);
         match forked {
             Ok(0) => {
@@ -77,27 +80,28 @@ pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
     }
 }
 
-/// Moves the socket to where a jail has room for another one to take its place.
+/// Moves the socket to the descriptor number that workers use.
 #[expect(unsafe_code, reason = "descriptors inherited by number have no other way in")]
 fn move_to_place(descriptor: RawFd) -> Result<(), Gone> {
     if descriptor == PLACE {
         return Ok(());
     }
-    // SAFETY: the host opened the one for this process alone, and nothing here owns the other.
+    // SAFETY: the host opened the first descriptor for this process only, and nothing here owns the
+    // second.
     let (socket, mut place) = unsafe { (OwnedFd::from_raw_fd(descriptor), OwnedFd::from_raw_fd(PLACE)) };
     let moved = dup2(&socket, &mut place);
-    // Whoever boots at that place takes it over.
+    // The worker that boots with that number takes ownership of it.
     std::mem::forget(place);
     moved.map_err(|_| Gone::Io)
 }
 
-/// A worker that is wanted.
+/// An order for a worker.
 struct Order {
-    /// Whom it becomes.
+    /// The user it runs as.
     user: Option<u32>,
-    /// Where the host is.
+    /// Its socket to the host.
     socket: OwnedFd,
-    /// The folder of the control group that it begins in.
+    /// The folder of the control group that it starts in.
     group: Option<OwnedFd>,
 }
 
@@ -131,12 +135,12 @@ fn answer(control: BorrowedFd<'_>, number: i32) -> Result<(), Gone> {
     Ok(())
 }
 
-/// What it takes to fork this process, which has one thread.
+/// The data needed to fork this single-threaded process.
 #[derive(Debug)]
 struct Fork {
-    /// Where the C library keeps the number of this thread, which is another one in a child.
+    /// Address where the C library keeps the thread id, which must change in a child.
     thread_place: usize,
-    /// Namespaces that a child begins, as in clone(2).
+    /// Namespaces that a child starts, as in clone(2).
     namespaces: i32,
 }
 
@@ -144,7 +148,7 @@ impl Fork {
     #[expect(unsafe_code, reason = "no safe binding asks where that is")]
     fn prepare() -> io::Result<Self> {
         let mut thread_place = 0_usize;
-        // SAFETY: the kernel writes one address, to a valid place.
+        // SAFETY: the kernel writes one address to a valid place.
         let told = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut thread_place) };
         if told != 0 || thread_place == 0 {
             return Err(io::Error::last_os_error());
@@ -153,15 +157,17 @@ impl Fork {
         Ok(Self { thread_place, namespaces: libc::CLONE_NEWPID })
     }
 
-    /// 0 in the child, and its id here. Its parent is that of this process, and it begins in `group` where there is one: to move there
-    /// later would hold up everybody who starts processes.
+    /// Forks. Returns 0 in the child, and its process id here. Its parent is the parent of this
+    /// process. It starts in `group` if there is one, because moving it later would delay everybody
+    /// who starts processes.
     ///
     /// # Errors
     ///
-    /// The system's; `ENOSYS` is that of one which does not know groups here.
+    /// The error of the system. `ENOSYS` means that it does not support groups here.
     fn fork(&mut self, group: Option<&OwnedFd>) -> Result<i32, Errno> {
         match self.clone_with(self.namespaces, group) {
-            // Not for us, none in this kernel, or none left: the child tells that this layer is refused.
+            // The system refuses namespaces. The child then reports that this layer is not in
+            // force.
             Err(Errno::PERM | Errno::INVAL | Errno::NOSPC) if self.namespaces != 0 => {
                 let forked = self.clone_with(0, group);
                 if forked.is_ok() {
@@ -181,9 +187,9 @@ impl Fork {
 
     #[expect(unsafe_code, reason = "no safe binding forks, and none lets the parent have the child")]
     fn clone_beside(&self, flags: i32) -> libc::c_long {
-        // SAFETY: there is no other thread that a child could miss, and nothing of this process is shared with it but descriptors.
-        // The kernel writes the child's number where the C library looks for it. The last two arguments are in the order of the
-        // processor's own.
+        // SAFETY: there is no other thread that a child could miss, and the child shares only
+        // descriptors with this process. The kernel writes the child's id where the C library looks
+        // for it. The order of the last two arguments depends on the processor.
         unsafe {
             if cfg!(target_arch = "x86_64") {
                 libc::syscall(libc::SYS_clone, flags, 0, 0, self.thread_place, 0)
@@ -196,15 +202,16 @@ impl Fork {
     #[expect(unsafe_code, reason = "no safe binding forks, and none lets the parent have the child")]
     fn clone_into(&self, flags: i32, group: &OwnedFd) -> libc::c_long {
         let flags = flags as u64 | CLONE_INTO_CGROUP;
-        // SAFETY: all of it may be 0, which says nothing.
+        // SAFETY: all fields may be 0, which means unset.
         let mut how: libc::clone_args = unsafe { mem::zeroed() };
         (how.flags, how.child_tid, how.cgroup) = (flags, self.thread_place as u64, group.as_raw_fd() as u64);
-        // SAFETY: as of `clone_beside`; the arguments live as long as the call.
+        // SAFETY: as in `clone_beside`. The arguments outlive the call.
         unsafe { libc::syscall(libc::SYS_clone3, &raw const how, mem::size_of_val(&how)) }
     }
 }
 
-/// Lets children have all of this process's memory: V8 keeps some of its own from them (madvise(2), `MADV_DONTFORK`).
+/// Lets children inherit all memory of this process, because V8 excludes some of its own
+/// (madvise(2), `MADV_DONTFORK`).
 #[expect(unsafe_code, reason = "to speak of memory is to name it by its place")]
 #[expect(clippy::disallowed_methods, reason = "the kernel tells by a file, before there is anything to run")]
 fn take_all_along() -> io::Result<()> {
@@ -212,7 +219,8 @@ fn take_all_along() -> io::Result<()> {
     let address = |text| usize::from_str_radix(text, 16).ok();
     for (first, last) in maps.lines().filter_map(|line| line.split_once(' ')?.0.split_once('-')) {
         if let (Some(first), Some(last)) = (address(first), address(last)) {
-            // SAFETY: changes what a fork takes along and nothing else. The kernel's own pages refuse it, and are there anyway.
+            // SAFETY: changes only what a fork inherits. The kernel's own pages refuse it, but are
+            // inherited anyway.
             unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_DOFORK) };
         }
     }

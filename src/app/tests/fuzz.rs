@@ -1,6 +1,8 @@
-//! Requests of any bytes, to a whole host: its own routes, calls, payments, quotes, and MCP.
+//! Fuzz test: requests of arbitrary bytes to a complete host: its own routes, calls, payments,
+//! quotes, and MCP.
 //!
-//! The bytes are those of a request of HTTP/1.1. No worker can be started; what the host answers itself is all there.
+//! The bytes are HTTP/1.1 requests. No worker can be started, but everything that the host answers
+//! itself works.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -18,13 +20,13 @@ use tower::Service as _;
 
 use super::super::*;
 
-/// What admins show, in the seeds.
+/// Admin token in the seeds.
 const ADMIN: &str = "admin-token-of-the-host-that-is-asked-anything";
 
-/// How long an answer may be in coming: above every time-out of a question that is waited for.
+/// Maximum time for an answer. Longer than every time-out of a request that is waited for.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Most of an answer that is read: it may be endless.
+/// Maximum size of an answer that is read, because it may be endless.
 const READ_BYTES: usize = 1 << 20;
 
 struct Host {
@@ -70,7 +72,7 @@ impl Host {
     }
 }
 
-/// A request of these bytes; `None` where no server would pass one on.
+/// Parses a request. Returns `None` if no server would accept it.
 fn request(bytes: &[u8]) -> Option<Request> {
     let end = bytes.windows(2).position(|two| two == b"\n\n").unwrap_or(bytes.len());
     let (head, body) = (&bytes[..end], bytes.get(end + 2..).unwrap_or_default());
@@ -88,7 +90,7 @@ fn request(bytes: &[u8]) -> Option<Request> {
     Some(request)
 }
 
-/// Nothing breaks within, and what is refused is said so in JSON.
+/// Checks that nothing fails internally, and that refusals are JSON.
 async fn check(shown: &str, response: Response<Body>) {
     let status = response.status();
     assert_ne!(status.as_u16(), 500, "{shown}");
@@ -97,7 +99,7 @@ async fn check(shown: &str, response: Response<Body>) {
     let mut body = Vec::new();
     let mut chunks = response.into_body().into_data_stream();
     while body.len() < READ_BYTES {
-        // Of a stream that goes on, what is there.
+        // From a stream that continues, read only what is available.
         let chunk = if media.starts_with("text/event-stream") { chunks.next().now_or_never().flatten() } else { chunks.next().await };
         let Some(chunk) = chunk else { break };
         body.extend_from_slice(&chunk.expect("what is answered is sent"));

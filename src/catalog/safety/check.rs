@@ -1,33 +1,33 @@
-//! Checks that a regex cannot make: sums, entropies, structures.
+//! Checks beyond regular expressions: check digits, entropy, structure.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
-/// How a value is checked beyond its regex.
+/// An additional check of a value that matched a regex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Check {
-    /// A card number of a known issuer and length, with its check digit.
+    /// A card number with a known issuer and length, and a valid check digit.
     Luhn,
-    /// An IBAN of its country's length, with its check digits.
+    /// An IBAN with the length of its country, and valid check digits.
     Mod97,
-    /// A header of a JSON Web Token with `alg`, and two more parts.
+    /// A JSON Web Token: a header with `alg`, and two more parts.
     Jwt,
-    /// A United States social security number that can have been issued.
+    /// A valid United States social security number.
     Ssn,
-    /// Made by a machine and not of words.
+    /// A random string, not made of words.
     Random,
-    /// Of letters, and digits or symbols.
+    /// A password with letters, and digits or symbols.
     Password,
-    /// A host outside the ranges for documentation and this machine itself.
+    /// A host outside the ranges for documentation and the local machine.
     Address,
 }
 
-/// A match: the text it is in, and where its value is.
+/// A match: its text, and the position of its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate<'t> {
     pub(super) text: &'t [u8],
-    /// Where the whole match begins.
+    /// Start of the whole match.
     pub(super) begins: usize,
     pub(super) start: usize,
     pub(super) end: usize,
@@ -57,7 +57,7 @@ impl Check {
     }
 }
 
-/// Shannon entropy, in bits a byte.
+/// Returns the Shannon entropy, in bits per byte.
 pub(super) fn entropy(bytes: &[u8]) -> f64 {
     let mut counts = [0u32; 256];
     for byte in bytes {
@@ -67,7 +67,7 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
     -counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / length).map(|share| share * share.log2()).sum::<f64>()
 }
 
-/// Numbers that payment providers publish for tests.
+/// Test numbers that payment providers publish.
 const TEST_CARDS: &str = "4242424242424242 4000056655665556 5555555555554444 2223003122003222 5200828282828210 5105105105105100 378282246310005 \
     371449635398431 6011111111111117 6011000990139424 3056930009020004 36227206271667 3566002020360505 4111111111111111 \
     4012888888881881 5454545454545454 4000000000000002 4000000000009995 4000000000000077 4000002500003155 30569309025904 \
@@ -75,7 +75,7 @@ const TEST_CARDS: &str = "4242424242424242 4000056655665556 5555555555554444 222
     3714496353984312 4000000000000000";
 
 fn is_card(candidate: Candidate<'_>) -> bool {
-    // A part of a decimal fraction, of a longer number with separators, or of an identifier.
+    // Part of a decimal fraction, of a longer number with separators, or of an identifier.
     let joins = |byte: u8| byte == b'.' || byte == b'-' || byte == b'_' || byte == b'/' || byte.is_ascii_alphanumeric();
     if candidate.before().is_some_and(joins) {
         return false;
@@ -101,7 +101,7 @@ fn is_card(candidate: Candidate<'_>) -> bool {
     fits && luhn(&digits) && !lists(TEST_CARDS, text) && entropy(&digits) > 1.5
 }
 
-/// Whether a list of words with one blank between them has this one.
+/// Returns whether a space-separated list contains a word.
 fn lists(list: &str, word: &str) -> bool {
     list.split(' ').any(|listed| listed == word)
 }
@@ -123,7 +123,7 @@ const IBAN_LENGTHS: &str = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY
     ME22 MK19 MR27 MT31 MU30 NL18 NO15 PK24 PL28 PS29 PT25 QA29 RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 TN24 \
     TR26 UA29 VA22 VG24 XK20";
 
-/// IBANs that banks and standards print as examples.
+/// IBANs that banks and standards use as examples.
 const EXAMPLE_IBANS: &str = "GB82WEST12345698765432 GB29NWBK60161331926819 GB33BUKB20201555555555 DE89370400440532013000 FR1420041010050500013M02606 \
     NL91ABNA0417164300 CH9300762011623852957 ES9121000418450200051332 BE68539007547034 AT611904300234573201 \
     IT60X0542811101000000123456 PL61109010140000071219812874 IE29AIBK93115212345678 FR7630006000011234567890189 \
@@ -136,7 +136,7 @@ fn is_iban(candidate: Candidate<'_>) -> bool {
     let mut compact: Vec<u8> = candidate.value().iter().copied().filter(|byte| *byte != b' ').collect();
     let country = IBAN_LENGTHS.split(' ').find(|entry| compact.starts_with(&entry.as_bytes()[..2]));
     let Some(length) = country.and_then(|entry| entry[2..].parse().ok()) else { return false };
-    // What follows the number behind a space is another word.
+    // After a space that follows the number, another word begins.
     if compact.len() < length {
         return false;
     }
@@ -150,9 +150,9 @@ fn is_iban(candidate: Candidate<'_>) -> bool {
     rest == 1 && !lists(EXAMPLE_IBANS, &text) && entropy(&compact[4..]) > 1.5
 }
 
-/// The signature of the token that every introduction to JWT shows.
+/// The signature of the token in most introductions to JWT.
 const EXAMPLE_JWT: &[u8] = b"SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c";
-/// Longest header looked at, in bytes.
+/// Maximum size of a header that is checked, in bytes.
 const JWT_HEADER: usize = 512;
 
 fn is_jwt(candidate: Candidate<'_>) -> bool {
@@ -174,7 +174,7 @@ fn is_jwt(candidate: Candidate<'_>) -> bool {
     alg == Some(true) && &candidate.text[payload_end + 1..payload_end + 1 + signature] != EXAMPLE_JWT
 }
 
-/// Numbers that were printed in advertisements, and the one everyone makes up.
+/// Numbers that were printed in advertisements, and obvious inventions.
 const KNOWN_SSNS: &[&[u8]] = &[b"078051120", b"219099999", b"123456789", b"987654321", b"111111111", b"457555462"];
 
 fn is_ssn(value: &[u8]) -> bool {
@@ -187,12 +187,12 @@ fn is_ssn(value: &[u8]) -> bool {
         && !KNOWN_SSNS.contains(&digits.as_slice())
 }
 
-/// Names that end in `key` or `token` and hold no secret.
+/// Words that make a name ending in `key` or `token` harmless.
 const PUBLIC_NAMES: &str = "public cache sort primary foreign partition idempotency storage i18n locale translation lookup row object map kv query \
     field group order react list hot short unique composite csrf_field page next_page continuation cursor site publishable \
     content integrity index item sprite asset etag pub";
 
-/// Bytes of a name looked at before the match.
+/// Maximum bytes of a name before the match.
 const NAME_BYTES: usize = 32;
 
 fn is_random(candidate: Candidate<'_>) -> bool {
@@ -212,13 +212,14 @@ fn is_random(candidate: Candidate<'_>) -> bool {
     longest_mixed(value) >= 12
 }
 
-/// An address, a hash with its name, or a link: nothing that must be kept.
+/// Returns whether a value is an address, a named hash, or a link, none of which is secret.
 fn is_plain_identifier(value: &[u8]) -> bool {
     let address = value.len() == 42 && value.starts_with(b"0x") && value[2..].iter().all(u8::is_ascii_hexdigit);
     address || value.windows(3).any(|window| window == b"://") || value.starts_with(b"sha256-") || value.starts_with(b"sha256:")
 }
 
-/// Longest run of letters and digits that has both, changing between them or between cases as words do not.
+/// Returns the longest run of letters and digits that contains both, and alternates between them or
+/// between cases unlike words.
 fn longest_mixed(value: &[u8]) -> usize {
     let run = |part: &[u8]| {
         let class = |byte: &u8| if byte.is_ascii_digit() { 0 } else { 1 + u8::from(byte.is_ascii_uppercase()) };
@@ -236,7 +237,7 @@ fn is_password(value: &[u8]) -> bool {
     letters && !is_plain_identifier(value) && ((digits >= 1 && symbols >= 1) || digits >= 2)
 }
 
-/// Addresses set aside for documentation, or that mean this machine to whoever reads them.
+/// Returns false for addresses reserved for documentation, or of the local machine.
 fn is_address(value: &[u8]) -> bool {
     let text = String::from_utf8_lossy(value);
     match text.parse::<std::net::Ipv4Addr>() {

@@ -1,4 +1,4 @@
-//! What only a look at the tokens of a source can tell: literals, comments, and how names are used.
+//! Token-based analysis of a source: literals, comments, and the use of names.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -6,31 +6,31 @@ use tollhouse_base::lexer::{Kind, Token, cooked, tokens};
 
 use super::unicode;
 
-/// A source taken apart.
+/// A tokenized source.
 pub(super) struct Code<'s> {
     source: &'s str,
     all: Vec<Token>,
-    /// All but comments.
+    /// All tokens except comments.
     tokens: Vec<Token>,
-    /// For each `(` of `tokens`, its `)`.
+    /// For each `(` in `tokens`, the index of its `)`.
     closes: Vec<usize>,
 }
 
-/// The value of a string, of a piece of a template, of strings added up, or of character codes.
+/// The value of a string, a template part, concatenated strings, or character codes.
 pub(super) struct Literal<'s> {
     pub(super) start: usize,
     pub(super) text: Cow<'s, str>,
-    /// True when the text stands in the source as it is.
+    /// Whether the text is in the source without escapes.
     pub(super) verbatim: bool,
 }
 
-/// Calls `found` with a rule and where it was broken.
+/// Callback with a rule and the range of the violation.
 type Found<'f> = dyn FnMut(&'static str, usize, usize) + 'f;
 
-/// Tokens between `export` and its `from` that are looked at.
+/// Maximum tokens between `export` and its `from`.
 const EXPORT_TOKENS: usize = 64;
 
-/// Every rule of this module; the table has a row for each.
+/// All rules of this module. The table has a row for each.
 #[cfg(test)]
 pub(super) const RULES: &[&str] = &[
     "code.eval",
@@ -64,7 +64,7 @@ impl<'s> Code<'s> {
         Self { source, all, tokens, closes }
     }
 
-    /// Comments; those with nothing but white space between them are one.
+    /// Returns the comments. Comments separated only by white space are joined.
     pub(super) fn comments(&self) -> Vec<(usize, &'s str)> {
         let mut blocks: Vec<(usize, usize)> = Vec::new();
         for comment in self.all.iter().filter(|token| token.kind == Kind::Comment) {
@@ -76,7 +76,7 @@ impl<'s> Code<'s> {
         blocks.into_iter().map(|(start, end)| (start, &self.source[start..end])).collect()
     }
 
-    /// The source with blanks for comments, byte for byte.
+    /// Returns the source with comments replaced by spaces, of the same length.
     pub(super) fn without_comments(&self) -> Vec<u8> {
         let mut bytes = self.source.as_bytes().to_vec();
         for comment in self.all.iter().filter(|token| token.kind == Kind::Comment) {
@@ -98,7 +98,7 @@ impl<'s> Code<'s> {
                 }
                 Kind::Str => {
                     let (text, last) = self.sum(at);
-                    // Each part too: what is known by its hash need not be the sum.
+                    // Parts are also reported separately, because a known hash may match a part.
                     let single = last == at;
                     for part in (at..=last).step_by(2) {
                         let raw = inner(self.tokens[part].text(self.source));
@@ -121,7 +121,7 @@ impl<'s> Code<'s> {
         literals
     }
 
-    /// The strings that are added up from token `at` on, and the last of them.
+    /// Returns the concatenated strings that start at token `at`, and the last token.
     fn sum(&self, at: usize) -> (String, usize) {
         let (mut text, mut last) = (String::new(), at);
         loop {
@@ -134,7 +134,7 @@ impl<'s> Code<'s> {
         }
     }
 
-    /// The text of `(72, 0x69, …)` at token `at`.
+    /// Returns the text of `(72, 0x69, …)` at token `at`.
     fn characters(&self, at: usize) -> Option<String> {
         if !self.is(at, "(") {
             return None;
@@ -152,7 +152,7 @@ impl<'s> Code<'s> {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Finds what the sandbox would refuse, and names that look like others.
+    /// Finds code that the sandbox would refuse, and names with look-alike letters.
     pub(super) fn detect(&self, found: &mut Found<'_>) {
         for at in 0..self.tokens.len() {
             match self.tokens[at].kind {
@@ -183,7 +183,7 @@ impl<'s> Code<'s> {
         }
     }
 
-    /// `x["constructor"]` and its like, in one string or added up from several.
+    /// Detects `x["constructor"]` and similar, also if the string is concatenated.
     fn string(&self, at: usize, found: &mut Found<'_>) {
         let (start, end) = (self.tokens[at].start, self.tokens[at].end);
         if self.is_before(at, "+") {
@@ -206,7 +206,7 @@ impl<'s> Code<'s> {
         }
     }
 
-    /// The first bytes of a WebAssembly module in an array.
+    /// Detects the first bytes of a WebAssembly module in an array.
     fn magic_numbers(&self, at: usize, found: &mut Found<'_>) {
         let numbers = (at..at + 7).step_by(2).map(|at| self.tokens.get(at).and_then(|token| number(token.text(self.source))));
         if self.is_before(at, "[") && numbers.eq([Some(0), Some(0x61), Some(0x73), Some(0x6d)]) {
@@ -231,7 +231,8 @@ impl<'s> Code<'s> {
         }
     }
 
-    /// `eval` used, and not the name of a field, a method or a parameter's type.
+    /// Returns whether `eval` is used as a value, and not as the name of a field, method or
+    /// parameter.
     fn is_reference(&self, at: usize) -> bool {
         let called = self.is(at + 1, "(") && !self.is_definition(at);
         let taken = (self.is_before(at, "=") || self.is_before(at, ",") || self.is_before(at, "("))
@@ -240,7 +241,8 @@ impl<'s> Code<'s> {
         called || self.is(at + 1, "?") && self.is(at + 2, ".") || (taken && !self.is(at + 1, "("))
     }
 
-    /// `Function(…)`, `new Function`, or `Function` given away; not the type, nor `instanceof Function`.
+    /// Detects `Function(…)`, `new Function`, or `Function` as a value. Types and
+    /// `instanceof Function` are fine.
     fn makes_function(&self, at: usize) -> bool {
         let made = self.is_before(at, "new") || (self.is(at + 1, "(") && !self.is_definition(at));
         let compared = at >= 2 && self.is_before(at, "=") && matches!(self.text(at - 2), "=" | "!");
@@ -249,18 +251,18 @@ impl<'s> Code<'s> {
         made || given
     }
 
-    /// `import …` of a module or `import(…)`; not `import.meta`, types, or a name.
+    /// Detects `import …` of a module and `import(…)`, but not `import.meta`, types, or names.
     fn imports(&self, at: usize) -> bool {
         match self.kind(at + 1) {
             Some(Kind::Str) => true,
-            // `import type from "x"` imports something called type.
+            // `import type from "x"` imports a default export named type.
             Some(Kind::Word) => self.text(at + 1) != "type" || self.is(at + 2, "from") || self.is(at + 2, ","),
             Some(Kind::Punct) => matches!(self.text(at + 1), "{" | "*") || self.is_call(at),
             _ => false,
         }
     }
 
-    /// `export … from "…"`.
+    /// Detects `export … from "…"`.
     fn exports_from(&self, at: usize) -> bool {
         let head = at.saturating_sub(EXPORT_TOKENS);
         let begins = self.tokens[head..at].iter().rposition(|token| matches!(token.text(self.source), "export" | "import" | ";"));
@@ -268,7 +270,8 @@ impl<'s> Code<'s> {
             && (self.is_before(at, "}") || self.is_before(at, "*") || (at >= 3 && self.is_before(at - 1, "as")))
     }
 
-    /// `….constructor` followed by what makes a function of it: another one, or a call.
+    /// Detects `….constructor` followed by another `constructor` or a call, which creates a
+    /// function.
     fn walks(&self, next: usize, at: usize) -> bool {
         let of_this = at >= 2 && matches!(self.text(at - 2), "this" | "super");
         let again = self.is(next, ".") && self.is(next + 1, "constructor");
@@ -280,7 +283,7 @@ impl<'s> Code<'s> {
         self.is(at + 1, "(") && !self.is_definition(at)
     }
 
-    /// `name(…) {`, as methods and functions are written.
+    /// Returns whether `name(…) {` defines a method or function.
     fn is_definition(&self, at: usize) -> bool {
         let close = self.closes.get(at + 1).copied().unwrap_or(usize::MAX);
         let braced = close != usize::MAX && self.is(close + 1, "{");
@@ -288,7 +291,7 @@ impl<'s> Code<'s> {
     }
 
     fn is_member(&self, at: usize) -> bool {
-        // `...name` is no member.
+        // `...name` is not a member access.
         self.is_before(at, ".") && !(at >= 2 && self.is_before(at - 1, "."))
     }
 
@@ -296,7 +299,7 @@ impl<'s> Code<'s> {
         at >= 2 && self.is_before(at, ".") && matches!(self.text(at - 2), "globalThis" | "window" | "self" | "global")
     }
 
-    /// True when a `[` behind this token takes a member of it.
+    /// Returns whether a `[` after this token is a member access.
     fn ends_value(&self, at: usize) -> bool {
         match self.tokens[at].kind {
             Kind::Word => !matches!(
@@ -326,7 +329,7 @@ impl<'s> Code<'s> {
     }
 }
 
-/// A string without its quotes.
+/// Returns a string without its quotes.
 fn inner(string: &str) -> &str {
     let quote = string.chars().next().unwrap_or_default();
     let body = &string[quote.len_utf8().min(string.len())..];

@@ -1,11 +1,11 @@
-//! What a string holds in another form: base64, hex, percent-encoding. One level.
+//! Decoding of strings: base64, hex, percent-encoding. Only one level.
 
 use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
-/// Shortest base64 or hex text that is decoded, in characters.
+/// Minimum length of base64 or hex text that is decoded, in characters.
 const MIN_CHARACTERS: usize = 16;
 
 const LENIENT: GeneralPurposeConfig =
@@ -13,7 +13,7 @@ const LENIENT: GeneralPurposeConfig =
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// The bytes that `text` stands for, if it is all base64, base64url or hex, or a `data:` URL of it.
+/// Decodes `text` if it is entirely base64, base64url or hex, or a `data:` URL with base64.
 pub(super) fn block(text: &str) -> Option<Vec<u8>> {
     let text = match text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
         Some((_, data)) => data,
@@ -41,14 +41,14 @@ fn hex_digits(digits: &[u8]) -> Option<Vec<u8>> {
     hex::decode(digits).ok()
 }
 
-/// `bytes` as a text, if that is what they are for the most part.
+/// Returns `bytes` as text if they are mostly readable.
 pub(super) fn as_text(bytes: Vec<u8>) -> Option<String> {
     let text = String::from_utf8(bytes).ok()?;
     let strange = text.chars().filter(|char| char.is_control() && !char.is_whitespace()).count();
     (strange * 10 <= text.chars().count()).then_some(text)
 }
 
-/// `text` without percent-encoding, if it has some.
+/// Decodes percent-encoding in `text`, if there is any.
 pub(super) fn percent(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     if !bytes.contains(&b'%') {

@@ -1,10 +1,10 @@
-//! Lists of an operator's own: hashes of known material and terms, beside the shipped terms.
+//! An operator's own lists: hashes of known material, and terms in addition to the built-in ones.
 //!
-//! The hash list has one SHA-256 in hex on a line, and what follows it is ignored, so that the
-//! output of `sha256sum` will do; lines that begin with `#` are comments. Compared are the source,
-//! each string literal, and each block of base64 or hex once decoded.
+//! The hash list has one SHA-256 in hex per line. The rest of the line is ignored, so the output of
+//! `sha256sum` works. Lines that begin with `#` are comments. The hashes are compared with the
+//! source, each string literal, and each block of base64 or hex after decoding.
 //!
-//! The term list is TOML, as `terms.toml` beside this file:
+//! The term list is TOML, like the built-in `terms.toml`:
 //!
 //! ```toml
 //! [[list]]
@@ -14,7 +14,7 @@
 //! terms = ["first term", "second"]
 //! ```
 //!
-//! Terms match whole words, whatever their case; white space in a term matches any run of it.
+//! Terms match whole words, ignoring case. White space in a term matches any run of white space.
 
 use std::collections::HashSet;
 
@@ -30,10 +30,10 @@ pub(super) const HASH_RULE: &str = "operator.known-hash";
 const HASH_DESCRIPTION: &str =
     "A source, string or encoded block whose SHA-256 is on this host's list of known illegal or licensed material";
 
-/// Term lists of an operator that name no shipped category have this family.
+/// Family of term lists without a built-in category.
 const FAMILY: &str = "illegal-material";
 
-/// What an operator adds to the rules.
+/// An operator's additions to the rules.
 #[derive(Debug, Clone, Default)]
 pub struct OperatorLists {
     hashes: HashSet<String>,
@@ -46,7 +46,7 @@ pub struct OperatorLists {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct TermList {
     pub(super) category: String,
-    /// BCP 47; told in the policy document.
+    /// BCP 47 tag, shown in the policy document.
     pub(super) language: String,
     pub(super) severity: ListSeverity,
     pub(super) terms: Vec<String>,
@@ -66,7 +66,7 @@ struct TermFile {
     list: Vec<TermList>,
 }
 
-/// A list that does not read.
+/// A list is invalid.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum ListError {
@@ -81,11 +81,11 @@ pub enum ListError {
 }
 
 impl OperatorLists {
-    /// Reads the texts of a hash list and a term list; either may be absent.
+    /// Parses a hash list and a term list. Either can be absent.
     ///
     /// # Errors
     ///
-    /// The first line or term that cannot be.
+    /// The first invalid line or term.
     pub fn parse(hashes: Option<&str>, terms: Option<&str>) -> Result<Self, ListError> {
         let given = [hashes, terms];
         let fingerprint = given.iter().any(Option::is_some).then(|| sha256_hex(format!("{given:?}"))[..8].to_owned());
@@ -127,19 +127,19 @@ fn parse_terms(text: &str) -> Result<Vec<TermList>, ListError> {
     Ok(file.list)
 }
 
-/// The lists, ready to be asked.
+/// The lists in searchable form.
 #[derive(Debug)]
 pub(super) struct Operator {
     hashes: HashSet<String>,
     rules: Vec<TermRule>,
     finder: AhoCorasick,
-    /// For each pattern of `finder`, its rule.
+    /// The rule of each pattern of `finder`.
     rule_of: Vec<usize>,
-    /// Of the shortest term, in bytes.
+    /// Length of the shortest term, in bytes.
     shortest: usize,
 }
 
-/// What is reported for the terms of a category.
+/// The rule for the terms of a category.
 #[derive(Debug)]
 pub(super) struct TermRule {
     pub(super) id: String,
@@ -198,9 +198,9 @@ impl Operator {
         self.hashes.contains(&sha256_hex(bytes))
     }
 
-    /// The rules whose terms stand in `text`, with the place of the first of each.
+    /// Returns the rules whose terms are in `text`, with the location of the first match of each.
     pub(super) fn terms<'s>(&'s self, text: &str) -> Vec<(&'s TermRule, std::ops::Range<usize>)> {
-        // Folding makes some letters a byte or two longer or shorter, none more than three times.
+        // Case folding changes the length of some letters, but at most to three times.
         if text.len() * 3 < self.shortest {
             return Vec::new();
         }
@@ -224,7 +224,7 @@ impl Operator {
     }
 }
 
-/// Whether what stands before and after is no part of the word. Scripts written without spaces have no such bounds.
+/// Returns whether a match is a whole word. Scripts without spaces have no word boundaries.
 fn word_bounded(text: &str, start: usize, end: usize) -> bool {
     let unspaced =
         |char: char| matches!(u32::from(char), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x3040..=0x30FF | 0x3400..=0x9FFF);
@@ -236,7 +236,8 @@ fn word_bounded(text: &str, start: usize, end: usize) -> bool {
     !joined(inside.chars().next(), text[..start].chars().next_back()) && !joined(inside.chars().next_back(), text[end..].chars().next())
 }
 
-/// Where bytes of a folded text come from: only where the two drift apart, so it is short for most texts.
+/// Maps positions in a folded text to the original. It stores only places where the offset changes,
+/// so it is short for most texts.
 #[derive(Default)]
 struct Places {
     /// `(byte of the folded text, byte of the original)`, ascending.
@@ -252,7 +253,7 @@ impl Places {
     }
 }
 
-/// Lower case, runs of white space, hyphens and underscores as one space.
+/// Folds case, and turns runs of white space, hyphens and underscores into one space.
 fn folded(text: &str) -> (String, Places) {
     let mut folded = String::with_capacity(text.len());
     let mut places = Places::default();
@@ -274,7 +275,7 @@ fn folded(text: &str) -> (String, Places) {
     (folded, places)
 }
 
-/// SHA-256 in hex, as hash lists have it.
+/// Returns the SHA-256 in hex, as in hash lists.
 pub(super) fn sha256_hex(bytes: impl AsRef<[u8]>) -> String {
     hex::encode(Sha256::digest(bytes))
 }

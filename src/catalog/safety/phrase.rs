@@ -1,14 +1,14 @@
-//! Seed phrases of wallets, found by their word list and their checksum.
+//! Detection of wallets' seed phrases by their word list and checksum.
 
 use std::ops::Range;
 
 use bip39::Language;
 use sha2::{Digest as _, Sha256};
 
-/// A wallet's seed phrase: where one begins and ends.
+/// Finds a wallet's seed phrase, and returns its range.
 ///
-/// Words of the BIP-39 list on end, 12 to 24 of them and few more, with a checksum that holds. Many
-/// more are a word list, and so are those in alphabetical order.
+/// It consists of 12 to 24 consecutive words of the BIP-39 list, and few more, with a valid
+/// checksum. Many more words are a word list, and so are words in alphabetical order.
 pub(super) fn seed_phrase(text: &[u8]) -> Option<Range<usize>> {
     let mut run: Vec<(u16, usize, usize)> = Vec::new();
     let mut at = 0;
@@ -34,9 +34,9 @@ pub(super) fn seed_phrase(text: &[u8]) -> Option<Range<usize>> {
     phrase_in(&run)
 }
 
-/// Words of the list that may stand beside a phrase in the text.
+/// Maximum listed words beside a phrase in the text.
 const STRAY_WORDS: usize = 3;
-/// Most bytes between two words of a phrase.
+/// Maximum bytes between two words of a phrase.
 const GAP: usize = 8;
 
 fn separates(gap: &[u8]) -> bool {
@@ -63,7 +63,7 @@ fn is_phrase(words: &[(u16, usize, usize)]) -> bool {
     if words.windows(2).all(|pair| pair[0].0 <= pair[1].0) {
         return false;
     }
-    // 11 bits a word: entropy, then one bit of its hash for each 32 bits of it.
+    // Each word has 11 bits: the entropy, then one checksum bit for each 32 bits of it.
     let mut bits = [0u8; 33];
     for (index, (word, _, _)) in words.iter().enumerate() {
         for bit in 0..11 {

@@ -1,32 +1,32 @@
-//! What a source reaches for: the members of `ctx` that want a capability, each with the line of its first use.
+//! Finds the members of `ctx` with a capability that a source uses, with the line of the first use.
 //!
-//! It is advice for whoever publishes, no gate: what a call may do is decided at each of its ops. A `ctx` that goes through
-//! other names, or is handed on to a function, is not followed.
+//! This is advice for publishers and no access control: each op of a call is checked when it
+//! happens. A `ctx` under other names, or passed to a function, is not followed.
 
 use tollhouse_base::lexer::{Kind, Token, tokens};
 use tollhouse_tool::Capability;
 
-/// Tokens of a handler's parameters that are looked at.
+/// Maximum tokens of a handler's parameters.
 const PARAMETER_TOKENS: usize = 256;
 
-/// A member of `ctx`, or `console`.
+/// A use of a member of `ctx`, or of `console`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// As the source writes it.
+    /// The name in the source.
     pub name: &'static str,
-    /// The capability that it wants.
+    /// The capability that it needs.
     pub capability: Capability,
-    /// Of its first use, from 1.
+    /// Line of its first use, from 1.
     pub line: usize,
 }
 
-/// What writes to the log and is no member of `ctx`.
+/// The global that writes to the log.
 const CONSOLE: &str = "console";
 
 /// Names of the global object.
 const GLOBAL: [&str; 2] = ["globalThis", "self"];
 
-/// What `source` reaches for, by its first use.
+/// Returns the uses in `source`, in order of their first occurrence.
 #[must_use]
 pub fn reaches(source: &str) -> Vec<Reach> {
     let code = Code { source, tokens: tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect() };
@@ -42,21 +42,22 @@ pub fn reaches(source: &str) -> Vec<Reach> {
     found
 }
 
-/// How a handler names its second parameter.
+/// The form of a handler's second parameter.
 enum Context<'s> {
     Named(&'s str),
-    /// `{ kv, log }`: the members are names of their own.
+    /// `{ kv, log }`: the members are variables.
     Taken(Vec<&'static str>),
 }
 
 struct Code<'s> {
     source: &'s str,
-    /// No comments.
+    /// All tokens except comments.
     tokens: Vec<Token>,
 }
 
 impl<'s> Code<'s> {
-    /// The second parameter of `export default (…`; `ctx` where the handler is exported by its name.
+    /// Returns the second parameter of `export default (…`. If a named handler is exported, assumes
+    /// `ctx`.
     fn context(&self) -> Context<'s> {
         let exported = (0..self.tokens.len()).find(|at| self.is(*at, "export") && self.is(at + 1, "default"));
         let open = exported.and_then(|at| (at + 2..at + 7).find(|at| self.is(*at, "(")));
@@ -71,7 +72,7 @@ impl<'s> Code<'s> {
         }
     }
 
-    /// The token behind the first comma between `open` and its close.
+    /// Returns the token after the first comma between `open` and its closing bracket.
     fn behind_comma(&self, open: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for at in open..(open + PARAMETER_TOKENS).min(self.tokens.len()) {
@@ -85,7 +86,7 @@ impl<'s> Code<'s> {
         None
     }
 
-    /// What the word at `at` reaches for.
+    /// Returns the use at the word `at`.
     fn reach(&self, at: usize, context: &Context<'_>) -> Option<(&'static str, Capability)> {
         if self.kind(at)? != Kind::Word {
             return None;
@@ -107,7 +108,8 @@ impl<'s> Code<'s> {
         used.then_some((name, capability))
     }
 
-    /// Whether the word at `at` is the global `console`: no other's member, no name of a member, and not one that is only asked for.
+    /// Returns whether the word at `at` uses the global `console`, and is not a member of something
+    /// else, a property name, or only tested for existence.
     fn is_console(&self, at: usize) -> bool {
         let before = |back: usize| at.checked_sub(back).map_or("", |at| self.text(at));
         let dots = usize::from(before(1) == ".") + usize::from(before(1) == "." && before(2) == "?");
@@ -118,7 +120,7 @@ impl<'s> Code<'s> {
         !is_key && before(1) != "typeof"
     }
 
-    /// `{ …, name, … } = ctx`.
+    /// Detects `{ …, name, … } = ctx`.
     fn is_taken_from(&self, at: usize, context: &str) -> bool {
         let begins = at >= 1 && (self.is(at - 1, "{") || self.is(at - 1, ","));
         let close = (at + 1..at + PARAMETER_TOKENS)
@@ -139,7 +141,7 @@ impl<'s> Code<'s> {
     }
 }
 
-/// The member of `ctx` of this name, if a capability opens it.
+/// Returns the member of `ctx` with this name, if it needs a capability.
 fn member(text: &str) -> Option<(&'static str, Capability)> {
     let capability = Capability::ALL.iter().find(|capability| capability.row().member == text)?;
     Some((capability.row().member, *capability))

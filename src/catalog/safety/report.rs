@@ -1,27 +1,27 @@
-//! What a scan answers.
+//! The result of a scan.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tollhouse_tool::finding::{Finding, ScanOutcome, Severity};
 
-/// Findings of one rule in one field that are reported; more say nothing new.
+/// Maximum reported findings of one rule in one field. More would add nothing.
 const PER_RULE_AND_FIELD: usize = 3;
-/// Findings that are reported.
+/// Maximum reported findings of one rule.
 const FINDINGS: usize = 60;
 
-/// What a scan found, gravest first.
+/// The findings of a scan, most severe first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The gravest of the findings.
+    /// The highest severity of the findings.
     pub outcome: ScanOutcome,
-    /// What was found, and where.
+    /// The findings with their locations.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// The ids of the rules that block, each once.
+    /// Returns the ids of blocking rules, without duplicates.
     #[must_use]
     pub fn blocking(&self) -> Vec<&str> {
         let mut rules: Vec<_> = self.findings.iter().filter(|found| found.severity == Severity::Block).map(|found| &*found.rule).collect();
@@ -30,7 +30,7 @@ impl Report {
         rules
     }
 
-    /// All that both found.
+    /// Combines two reports.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.findings.extend(other.findings);
@@ -38,21 +38,21 @@ impl Report {
     }
 }
 
-/// Collects findings while a scan runs.
+/// Collects findings during a scan.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     found: Vec<Finding>,
-    /// By rule: how many, and how many in each field.
+    /// By rule: the total, and the number for each field.
     count: BTreeMap<String, (usize, BTreeMap<String, usize>)>,
 }
 
 impl Findings {
-    /// True when more of this rule in this field would not be reported.
+    /// Returns whether further findings of this rule in this field would not be reported.
     pub(super) fn enough(&self, rule: &str, field: &str) -> bool {
         self.count(rule, field) >= PER_RULE_AND_FIELD || self.count.get(rule).is_some_and(|(all, _)| *all >= FINDINGS)
     }
 
-    /// True when this rule is reported for this line, or for the field where there are no lines.
+    /// Returns whether this rule was reported for this line, or for the field if it has no lines.
     pub(super) fn has(&self, rule: &str, field: &str, line: Option<u32>) -> bool {
         self.count(rule, field) > 0 && self.found.iter().any(|one| (one.rule.as_str(), one.field.as_str(), one.line) == (rule, field, line))
     }
@@ -80,7 +80,7 @@ impl Findings {
     }
 }
 
-/// The first two characters and the length.
+/// Returns the first two characters and the length.
 pub(super) fn redacted(text: &str) -> String {
     let head: String = text.chars().take(2).filter(|char| !char.is_control()).collect();
     format!("{head}… ({} characters)", text.chars().count())

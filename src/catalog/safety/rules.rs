@@ -1,4 +1,4 @@
-//! The rule table: `rules.toml`, read once.
+//! The rule table `rules.toml`.
 
 use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
@@ -7,38 +7,38 @@ use tollhouse_tool::finding::Severity;
 
 use super::check::Check;
 
-/// Version of the shipped rules, terms and detectors; endpoints keep the one they were scanned under. Changes whenever
-/// one of them does: a test holds the hash of the tables against it.
+/// Version of the built-in rules, terms and detectors. Endpoints record the version of their scan.
+/// It must change with any of them: a test compares a hash of the tables.
 pub const POLICY_VERSION: &str = "2026-11-29";
 
-/// The shipped rules.
+/// The built-in rules.
 pub(super) const RULES: &str = include_str!("rules.toml");
-/// The shipped terms.
+/// The built-in terms.
 pub(super) const TERMS: &str = include_str!("terms.toml");
 
-/// A rule as the policy document shows it.
+/// A rule in the policy document.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Rule<'a> {
     /// `family.name`.
     pub id: &'a str,
-    /// What it is about.
+    /// Subject of the rule.
     pub family: &'a str,
-    /// What it asks for.
+    /// Severity of its findings.
     pub severity: Severity,
-    /// What it finds, for who reads the policy.
+    /// Description for readers of the policy.
     pub description: &'a str,
 }
 
-/// Where a rule looks.
+/// The part of an upload to which a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Scope {
-    /// Every field as it is, and what is decoded from it.
+    /// Every field, and decoded content.
     #[default]
     Everywhere,
-    /// String literals of the source, strings of the response, and what is decoded from them.
+    /// String literals of the source, strings of the response, and content decoded from them.
     Strings,
-    /// The source without its comments, and strings as in `Strings`.
+    /// The source without comments, and strings as in `Strings`.
     Code,
     /// Comments of the source.
     Comments,
@@ -46,7 +46,7 @@ pub(super) enum Scope {
     Prose,
 }
 
-/// How many scopes there are.
+/// Number of scopes.
 const SCOPES: usize = Scope::Prose as usize + 1;
 
 /// A row of `rules.toml`.
@@ -59,23 +59,25 @@ pub(super) struct Row {
     pub(super) description: String,
     #[serde(default)]
     pub(super) scope: Scope,
-    /// Words one of which every match has, in lower case; without them the regex is not run.
+    /// Words in lowercase, one of which is in every match. Without any of them the regex is not
+    /// run.
     #[serde(default)]
     pub(super) keywords: Vec<String>,
-    /// ASCII only; of bounded length. Group 1, where there is one, is the value. Absent: code finds it.
+    /// Regex for ASCII with bounded length. Group 1, if present, is the value. If absent, code
+    /// implements the rule.
     pub(super) regex: Option<String>,
-    /// Least Shannon entropy of the value, in bits a byte.
+    /// Minimum Shannon entropy of the value, in bits per byte.
     pub(super) entropy: Option<f64>,
     pub(super) check: Option<Check>,
-    /// Texts, in lower case, that make a value a placeholder.
+    /// Texts in lowercase that mark a value as a placeholder.
     #[serde(default)]
     pub(super) allow: Vec<String>,
-    /// Texts, in lower case, one of which in the same scope makes up for every match: licences.
+    /// Texts in lowercase that excuse every match in the same scope, for example licenses.
     #[serde(default)]
     pub(super) unless: Vec<String>,
-    /// Distinct values of a rule that counts; see `block_above`.
+    /// Number of distinct values above which the severity is `review`.
     pub(super) review_above: Option<usize>,
-    /// Above this many distinct values the severity is `block`.
+    /// Number of distinct values above which the severity is `block`.
     pub(super) block_above: Option<usize>,
     #[serde(skip)]
     compiled: Option<Regex>,
@@ -93,14 +95,14 @@ impl Row {
     }
 }
 
-/// The table, compiled.
+/// The compiled table.
 #[derive(Debug)]
 pub(super) struct Rules {
     rows: Vec<Row>,
     finder: AhoCorasick,
-    /// For each pattern of `finder`, its row.
+    /// The row of each pattern of `finder`.
     row_of: Vec<usize>,
-    /// Rows with a regex and without keywords.
+    /// Rows with a regex but without keywords.
     always: RowSet,
     /// Rows of each scope.
     of_scope: [RowSet; SCOPES],
@@ -137,7 +139,7 @@ impl Rules {
         &self.rows
     }
 
-    /// The row of a rule that code finds.
+    /// Returns the row of a rule that code implements.
     pub(super) fn row(&self, id: &str) -> &Row {
         self.rows.iter().find(|row| row.id == id).expect("each detector has its row: a test asks for all")
     }
@@ -146,7 +148,7 @@ impl Rules {
         self.rows.iter().map(|row| Rule { id: &row.id, family: &row.family, severity: row.severity, description: &row.description })
     }
 
-    /// The rows of `scopes` with a regex that may match in `text`.
+    /// Returns the rows of `scopes` with a regex that may match in `text`.
     pub(super) fn candidates(&self, text: &[u8], scopes: &[Scope]) -> impl Iterator<Item = &Row> {
         let hits = self.finder.find_overlapping_iter(text).map(|hit| self.row_of[hit.pattern().as_usize()]);
         let wanted = hits.fold(self.always, |wanted, row| wanted | 1 << row);

@@ -1,4 +1,4 @@
-//! One scan: each field in each of its forms, past each rule.
+//! Runs a scan: applies each rule to each form of each field.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,22 +17,22 @@ use super::{
     unicode,
 };
 
-/// Longest base64 or hex literal that passes without review, in characters.
+/// Maximum length of a base64 or hex literal without review, in characters.
 const LARGE_LITERAL: usize = 8 << 10;
-/// Share of the source that may be base64 or hex, in hundredths.
+/// Maximum encoded share of the source, in percent.
 const ENCODED_SHARE: usize = 60;
-/// Encoded characters below which the share does not matter.
+/// Number of encoded characters up to which the share is ignored.
 const ENCODED_LEAST: usize = 1 << 10;
-/// Shortest literal that counts as encoded.
+/// Minimum length of a literal that counts as encoded.
 const ENCODED_LITERAL: usize = 64;
 
-/// Shortest literal that can break a rule, in bytes.
+/// Minimum length of a literal that rules apply to, in bytes.
 const SHORTEST: usize = 4;
 
-/// Longest pointer that is reported, in bytes, but for escapes.
+/// Maximum length of a reported pointer, in bytes, without escapes.
 const POINTER_BYTES: usize = 512;
 
-/// What stands in a secret's place in examples, in lower case.
+/// Placeholders for secrets in examples, in lowercase.
 const PLACEHOLDERS: &[&str] = &[
     "example",
     "xxxxx",
@@ -52,7 +52,7 @@ const PLACEHOLDERS: &[&str] = &[
     "abcdefgh",
 ];
 
-/// Rules of this module that are no regex.
+/// Rules of this module that are not regular expressions.
 #[cfg(test)]
 pub(super) const RULES: &[&str] = &[
     "secret.seed-phrase",
@@ -64,17 +64,17 @@ pub(super) const RULES: &[&str] = &[
     "provenance.same-source",
 ];
 
-/// Where a text stands in the source.
+/// The relation of a text to the source.
 #[derive(Clone, Copy)]
 enum Origin<'p> {
-    /// It is the source; places in it are places in the source.
+    /// The text is the source, with the same positions.
     Source(&'p Lines<'p>),
-    /// It was made of what begins here.
+    /// The text was derived from the source at this position.
     At(&'p Lines<'p>, usize),
     Nowhere,
 }
 
-/// Where lines begin.
+/// Start positions of lines.
 struct Lines<'s> {
     source: &'s str,
     starts: Vec<usize>,
@@ -86,12 +86,12 @@ impl<'s> Lines<'s> {
         Self { source, starts: std::iter::once(0).chain(ends).collect() }
     }
 
-    /// The line of a byte, from 1.
+    /// Returns the line of a byte position, from 1.
     fn line(&self, at: usize) -> u32 {
         u32::try_from(self.starts.partition_point(|start| *start <= at)).unwrap_or(u32::MAX)
     }
 
-    /// Which character of its line a byte is, from 1.
+    /// Returns the column of a byte position in characters, from 1.
     fn column(&self, line: u32, at: usize) -> u32 {
         let start = self.starts[line as usize - 1];
         let at = self.source.floor_char_boundary(at.clamp(start, self.source.len()));
@@ -103,7 +103,7 @@ struct Scan<'r> {
     rules: &'r Rules,
     operator: &'r Operator,
     findings: Findings,
-    /// Distinct values of rules that count, with the field of the first.
+    /// Distinct values of counting rules, with the field of the first.
     counted: BTreeMap<&'r str, (String, HashSet<Vec<u8>>)>,
 }
 
@@ -166,7 +166,7 @@ impl<'r> Scan<'r> {
         }
     }
 
-    /// Reads a literal; answers how many of its characters are base64 or hex.
+    /// Scans a literal. Returns how many of its characters are base64 or hex.
     fn literal(&mut self, field: &str, literal: &Literal<'_>, lines: &Lines<'_>) -> usize {
         let (text, place) = (&*literal.text, Origin::At(lines, literal.start));
         if text.len() < SHORTEST {
@@ -183,7 +183,8 @@ impl<'r> Scan<'r> {
         self.value(field, text, place)
     }
 
-    /// A string as a value: its hash, and what is encoded in it. Answers how many characters are base64 or hex.
+    /// Checks a string's hash and its decoded content. Returns how many characters are base64 or
+    /// hex.
     fn value(&mut self, field: &str, text: &str, place: Origin<'_>) -> usize {
         self.hash(field, text.as_bytes(), place);
         if let Some(decoded) = decode::percent(text) {
@@ -204,7 +205,7 @@ impl<'r> Scan<'r> {
     }
 
     fn decoded(&mut self, field: &str, text: &str, place: Origin<'_>) {
-        // Places in what was decoded are no places in the source.
+        // Positions in decoded text are not positions in the source.
         let place = match place {
             Origin::Source(lines) => Origin::At(lines, 0),
             other => other,
@@ -215,7 +216,7 @@ impl<'r> Scan<'r> {
     }
 
     fn document(&mut self, field: &str, value: &Value) {
-        // As one text too: what names a value is another string than the value.
+        // Also as a single text, because the name and the value of a secret are separate strings.
         let text = value.to_string();
         self.patterns(field, text.as_bytes(), &[Scope::Everywhere], Origin::Nowhere, "");
         self.phrase(field, text.as_bytes(), Origin::Nowhere);
@@ -247,7 +248,8 @@ impl<'r> Scan<'r> {
         self.value(pointer, text, Origin::Nowhere);
     }
 
-    /// Past the rows with a regex for one of `scopes`. `context` is where a row's `unless` is looked for.
+    /// Applies the rows with a regex for one of `scopes`. `context` is searched for a row's
+    /// `unless`.
     fn patterns(&mut self, field: &str, text: &[u8], scopes: &[Scope], place: Origin<'_>, context: &str) {
         let rules = self.rules;
         for row in rules.candidates(text, scopes) {
@@ -343,7 +345,7 @@ impl<'r> Scan<'r> {
     }
 }
 
-/// The pointer of a member; that of what it is in, where it would be too long to report.
+/// Returns the pointer of a member, or of its parent if that would be too long.
 fn member(pointer: &str, name: &str) -> String {
     if pointer.len() + name.len() > POINTER_BYTES {
         return pointer.to_owned();
@@ -351,7 +353,8 @@ fn member(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Whether a match is what its row means: entropy, structure, and no placeholder.
+/// Returns whether a match is genuine: entropy and structure are right, and it is not a
+/// placeholder.
 fn is_meant(row: &Row, candidate: Candidate<'_>) -> bool {
     let value = candidate.value();
     if row.entropy.is_some_and(|least| entropy(value) < least) || row.check.is_some_and(|check| !check.passes(candidate)) {
@@ -362,7 +365,7 @@ fn is_meant(row: &Row, candidate: Candidate<'_>) -> bool {
     !placeholder && !row.allow.iter().any(|word| lower.contains(word.as_str()))
 }
 
-/// A counted value without what does not tell it from others.
+/// Normalizes a counted value for comparison.
 fn distinct(value: &[u8]) -> Vec<u8> {
     value.iter().filter(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'@' | b'.')).map(u8::to_ascii_lowercase).collect()
 }

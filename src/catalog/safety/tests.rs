@@ -17,12 +17,14 @@ fn rules_of(report: &Report) -> Vec<&str> {
     report.findings.iter().map(|found| found.rule.as_str()).collect()
 }
 
-/// A key with the form of a real one, in pieces so that no scanner takes this file for a leak.
+/// Returns a key in the format of a real one. It is in pieces, so that no scanner reports this
+/// file.
 fn aws_key() -> String {
     ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat()
 }
 
-/// Changing a rule, a term or this hash means changing `POLICY_VERSION`, so that endpoints are scanned again.
+/// If you change a rule, a term or this hash, change `POLICY_VERSION` too, so that endpoints are
+/// scanned again.
 #[test]
 fn the_policy_version_stands_for_these_rules() {
     let hash = sha256_hex(format!("{}\0{}", rules::RULES, rules::TERMS));
@@ -44,7 +46,7 @@ fn every_rule_has_an_id_of_its_own_and_every_detector_a_rule() {
     }
 }
 
-/// What keeps a scan linear: a search may look no further than the longest match.
+/// A scan is linear only if every regex has a maximum match length.
 #[test]
 fn no_regex_is_unbounded() {
     for row in scanner().rules.rows() {
@@ -172,7 +174,7 @@ fn lists_that_are_none_are_refused() {
     assert!(why(None, Some(&list("a", " - "))).contains("letters or digits"));
 }
 
-/// The catalogue that every host starts with, as its builders would upload it.
+/// The built-in tools, as if builders had uploaded them.
 #[test]
 fn the_shipped_tools_pass() {
     let scanner = scanner();
@@ -201,7 +203,7 @@ fn the_shipped_tools_pass() {
     assert!(count >= 10);
 }
 
-/// Sources of 256 KB made to keep a scanner busy.
+/// Returns sources of 256 KB that are designed to keep a scanner busy.
 fn hostile() -> Vec<(&'static str, String)> {
     const BYTES: usize = 256 << 10;
     let fill = |unit: &str| unit.repeat(BYTES / unit.len());
@@ -240,7 +242,8 @@ fn hostile() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Generous for a debug build on a busy machine; `scan_times` prints what a release build needs.
+/// The limit is generous for a debug build on a busy machine. `scan_times` prints the time of a
+/// release build.
 #[test]
 fn hostile_sources_are_scanned_in_linear_time() {
     let scanner = scanner();
@@ -251,7 +254,8 @@ fn hostile_sources_are_scanned_in_linear_time() {
     }
 }
 
-/// A long name over many members, and more findings than anybody reads: each costs no more than its text.
+/// A long name above many members, and a large number of findings: the cost must not exceed their
+/// size.
 #[test]
 fn a_hostile_document_is_scanned_in_linear_time() {
     let scanner = scanner();

@@ -1,21 +1,22 @@
-//! Characters that make a text look like another: direction controls, invisible ones, look-alikes.
+//! Deceptive characters: direction controls, invisible characters, and look-alikes.
 
-/// Embeddings, overrides and isolates of the bidirectional algorithm.
+/// Returns whether it is an embedding, override or isolate of the bidirectional algorithm.
 pub(super) fn is_bidi_control(char: char) -> bool {
     matches!(char, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Characters without width or ink that are no white space.
+/// Returns whether a character has no width or ink, but is not white space.
 pub(super) fn is_invisible(char: char) -> bool {
     matches!(char, '\u{200B}'..='\u{200D}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}' | '\u{180E}' | '\u{115F}' | '\u{1160}'
         | '\u{3164}' | '\u{FFA0}' | '\u{E0000}'..='\u{E007F}')
 }
 
-/// The first place in `text` where an invisible character hides among ASCII ones. Beside letters of other scripts and
-/// in emoji they have their use; at the head of a file U+FEFF has.
+/// Returns the first position of an invisible character among ASCII ones. Such characters are
+/// legitimate beside letters of other scripts and in emoji, and U+FEFF at the start of a file.
 pub(super) fn hidden(text: &str) -> Option<usize> {
     let mut before = None;
-    // How many more tag characters may follow: an emoji flag is a black flag and its region's name in tags.
+    // Number of tag characters that may still follow. An emoji flag is a black flag, followed by
+    // its region's name in tags.
     let mut tags_left = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, char)) = chars.next() {
@@ -46,7 +47,7 @@ pub(super) fn hidden(text: &str) -> Option<usize> {
 /// Tag characters of the longest flag: six for its region, one for its end.
 const LONGEST_FLAG: i32 = 7;
 
-/// The Latin letter that a letter of another script or form is drawn like.
+/// Returns the Latin letter that looks the same as a letter of another script or form.
 fn latin_twin(char: char) -> Option<char> {
     let table = [
         ("асеорхуіјѕһԁԛԝӏ", "aceopxyijshdqwl"),
@@ -70,9 +71,10 @@ fn latin_twin(char: char) -> Option<char> {
     }
 }
 
-/// What a name with look-alikes of Latin letters looks like: `None` when it has none, or is plainly of another script.
+/// Returns the Latin name that a name with look-alike letters imitates. `None` if it has none, or
+/// is clearly in another script.
 ///
-/// Such a name is suspicious when it mixes them with Latin letters, or when all of it looks Latin.
+/// Such a name is suspicious if it mixes them with Latin letters, or looks entirely Latin.
 pub(super) fn looks_like(name: &str) -> Option<String> {
     if name.is_ascii() {
         return None;
@@ -85,7 +87,8 @@ pub(super) fn looks_like(name: &str) -> Option<String> {
                 seems.push(twin);
             }
             None if char.is_ascii() => seems.push(char),
-            // A Cyrillic, Greek or Armenian letter that looks like itself: a word of that script.
+            // A Cyrillic, Greek or Armenian letter without a Latin twin: this is a word of that
+            // script.
             None if matches!(u32::from(char), 0x370..=0x58F) => return None,
             None => seems.push(char),
         }
@@ -93,7 +96,7 @@ pub(super) fn looks_like(name: &str) -> Option<String> {
     (twins > 0).then_some(seems)
 }
 
-/// True when a name has ASCII letters.
+/// Returns whether a name has ASCII letters.
 pub(super) fn has_latin(name: &str) -> bool {
     name.bytes().any(|byte| byte.is_ascii_alphabetic())
 }

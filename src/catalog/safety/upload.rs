@@ -1,24 +1,24 @@
-//! What is scanned.
+//! The content that is scanned.
 
 use serde_json::Value;
 
-/// What a builder uploads, as far as it is scanned.
+/// The scanned parts of an upload.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Upload<'a> {
-    /// As it is to be shown.
+    /// Title.
     pub title: &'a str,
-    /// As it is to be shown.
+    /// Description.
     pub description: &'a str,
-    /// As they are to be shown.
+    /// Tags.
     pub tags: &'a [String],
     /// The handler's source as uploaded, with its types.
     pub source: Option<&'a str>,
     /// The answer of a `static_json` endpoint.
     pub response: Option<&'a Value>,
-    /// What an input must fit.
+    /// Schema of inputs.
     pub input_schema: Option<&'a Value>,
-    /// What an answer must fit.
+    /// Schema of results.
     pub output_schema: Option<&'a Value>,
-    /// True when another owner uploaded the identical source or response first.
+    /// Whether another owner uploaded the same source or response first.
     pub hash_of_another: bool,
 }

@@ -1,18 +1,19 @@
-//! The tools and questions of `fixtures/search`, which the search is held against.
+//! The tools and questions of `fixtures/search`, which measure the quality of the search.
 
 use std::str::FromStr;
 
-/// Families in as many settings make the tools.
+/// Number of settings. Each family of tools exists in each setting.
 const SETTINGS: usize = 9;
 
-/// One in so many families is asked for obliquely too, which an index of words mostly cannot answer: without these the questions
-/// would be kinder than people are.
+/// One in this many families has an indirect question too, which a word index usually cannot
+/// answer. Without those, the questions would be easier than real ones.
 const OBLIQUE: usize = 3;
 
-/// How far a setting is from the one before it, for one family: settings are few, and neighbours should share few.
+/// Distance between the settings of successive families. There are few settings, and neighboring
+/// families should not share them.
 const STEP: usize = 4;
 
-/// A tool, and what people ask who want it.
+/// A tool, and questions of people who look for it.
 pub(crate) struct Tool {
     pub(crate) slug: String,
     pub(crate) title: String,
@@ -20,25 +21,25 @@ pub(crate) struct Tool {
     pub(crate) description: String,
 }
 
-/// What is asked, and the slug of the tool that is meant.
+/// A question, and the slug of the intended tool.
 pub(crate) struct Asked {
     pub(crate) words: String,
     pub(crate) wanted: String,
-    /// Of a family that was looked at while the weights were chosen.
+    /// Whether its family was used to choose the weights.
     pub(crate) looked_at: bool,
 }
 
-/// All of the fixture.
+/// The whole fixture.
 #[derive(Default)]
 pub(crate) struct Corpus {
     pub(crate) tools: Vec<Tool>,
-    /// As people ask.
+    /// Natural questions.
     pub(crate) questions: Vec<Asked>,
-    /// As somebody types who knows the tool.
+    /// Keywords of people who know the tool.
     pub(crate) keywords: Vec<Asked>,
 }
 
-/// For whom a tool is: the end of its slug, and words for its title and its description.
+/// The audience of a tool: suffix of its slug, and words for its title and description.
 type Setting<'a> = [&'a str; 3];
 
 impl FromStr for Corpus {
@@ -66,7 +67,7 @@ impl Corpus {
         let [slug, title, tags, description, question, oblique, keywords] = family;
         let [setting_slug, setting_title, setting_described] = setting;
         let wanted = format!("{slug}-{setting_slug}");
-        // Each question once, in another setting for each family.
+        // Each question once, in a different setting for each family.
         if turn == place % SETTINGS {
             let asked = |words: &str| Asked { words: words.to_owned(), wanted: wanted.clone(), looked_at: place.is_multiple_of(2) };
             self.questions.push(asked(question));

@@ -1,4 +1,4 @@
-//! One segment of several, and few of many.
+//! Joins segments, and keeps their number low.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -8,13 +8,13 @@ use super::{
     text::Slot,
 };
 
-/// Texts that are recent, at most, before they become a segment.
+/// Maximum recent texts before they become a segment.
 pub(super) const RECENT: usize = 1_024;
-/// Segments of about one size, at most, before they become one.
+/// Maximum segments of similar size before they are joined.
 const ALIKE: usize = 8;
 
-/// Segments of texts that come one after the other, few however many come: those that are of about one size become one on the way, so that
-/// never more than a part of all is there twice.
+/// A small number of segments of successive texts. Segments of similar size are joined along the
+/// way, so that only a part of all texts is ever in memory twice.
 #[derive(Default)]
 pub struct Segments(Vec<Arc<Segment>>);
 
@@ -25,7 +25,7 @@ impl fmt::Debug for Segments {
 }
 
 impl Segments {
-    /// Puts in what comes next, and makes one of those that are alike.
+    /// Adds the next segment, and joins similar ones.
     pub fn push(&mut self, segment: Segment) {
         self.0.push(Arc::new(segment));
         while let Some(segments) = alike(&self.0) {
@@ -40,7 +40,7 @@ impl Segments {
     }
 }
 
-/// Those that are of about one size, once they are many.
+/// Returns segments of similar size, once there are many.
 pub(super) fn alike(segments: &[Arc<Segment>]) -> Option<Vec<Arc<Segment>>> {
     let mut sizes = BTreeMap::<_, Vec<_>>::new();
     for segment in segments {
@@ -53,10 +53,10 @@ pub(super) fn leave_out(segments: &mut Vec<Arc<Segment>>, gone: &[Arc<Segment>])
     segments.retain(|segment| !gone.iter().any(|gone| Arc::ptr_eq(gone, segment)));
 }
 
-/// One segment of several, without the texts that `keep` does not take, and of what is recent.
+/// Joins segments and recent texts into one segment, without texts that `keep` rejects.
 pub(super) fn joined(segments: &[Arc<Segment>], recent: &Recent, mut keep: impl FnMut(Slot) -> bool) -> Segment {
     let mut packed = Packer::for_all_of(segments);
-    // For each part the number that each of its texts has in the segment.
+    // For each segment, the number of each of its texts in the new segment.
     let mut numbers = Vec::new();
     for segment in segments {
         let mut take = |(slot, length)| keep(slot).then(|| packed.text(slot, length));

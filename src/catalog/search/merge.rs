@@ -1,5 +1,6 @@
-//! Making one segment of what is recent, or of several: what was taken out is left out. It is decided ([`Index::due`]), done without the
-//! index ([`Merge::run`]), and taken in ([`Index::adopt`]); one at a time.
+//! Merging of recent texts or several segments into one segment, without removed texts. The steps
+//! are [`Index::due`], which decides, [`Merge::run`], which works without the index, and
+//! [`Index::adopt`], which installs the result. Only one merge runs at a time.
 
 use std::{fmt, sync::Arc};
 
@@ -12,25 +13,25 @@ use super::{
     segment::Segment,
 };
 
-/// What is to become one segment.
+/// Inputs of a merge.
 pub struct Merge<T> {
     items: Vector<Option<T>>,
     recent: Recent,
     segments: Vec<Arc<Segment>>,
     retired: Vector<Slot>,
-    /// Whether nothing is left that is not in it.
+    /// Whether it includes everything.
     whole: bool,
 }
 
-/// The segment that has become of it.
+/// The result of a merge.
 pub struct Merged {
     segment: Segment,
-    /// What it was made of.
+    /// Inputs of the merge.
     recent: Recent,
     segments: Vec<Arc<Segment>>,
     retired: Vector<Slot>,
     whole: bool,
-    /// Slots of texts that it leaves out: nothing names them any more.
+    /// Slots of texts that it leaves out. Nothing refers to them any more.
     left_out: Vec<Slot>,
 }
 
@@ -47,8 +48,8 @@ impl fmt::Debug for Merged {
 }
 
 impl<T: Item> Index<T> {
-    /// What is to become one segment now: what is recent once it is much, all of it once half of the texts in segments were taken out,
-    /// else segments that are of about one size.
+    /// Returns the merge that is needed now, if any: of recent texts if there are many, of
+    /// everything if half of the texts in segments were removed, else of segments of similar size.
     #[must_use]
     pub fn due(&self) -> Option<Merge<T>> {
         let merge = |recent: &Recent, segments| Merge {
@@ -67,14 +68,14 @@ impl<T: Item> Index<T> {
         Some(merge(&Recent::default(), alike(&self.segments)?))
     }
 
-    /// Puts a segment in place of what it was made of.
+    /// Replaces the inputs of a merge with its result.
     pub fn adopt(&mut self, merged: Merged) {
         let Merged { segment, recent, segments, retired, whole, left_out } = merged;
         leave_out(&mut self.segments, &segments);
         if !segment.is_empty() {
             self.segments.push(Arc::new(segment));
         }
-        // What was taken out meanwhile of what had been recent is in the segment.
+        // Texts that were removed from the recent ones meanwhile are in the segment.
         let dead = recent.slots().filter(|slot| !self.recent.remove(*slot)).count();
         self.dead = if whole { dead } else { (self.dead + dead).saturating_sub(left_out.len()) };
         let newly = self.retired.split_off(retired.len());
@@ -84,7 +85,7 @@ impl<T: Item> Index<T> {
 }
 
 impl<T: Item> Merge<T> {
-    /// Makes the segment: about a second for a million texts.
+    /// Runs the merge. Takes about a second for a million texts.
     #[must_use]
     pub fn run(self) -> Merged {
         let Self { items, recent, segments, retired, whole } = self;

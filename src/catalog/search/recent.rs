@@ -1,4 +1,4 @@
-//! The texts that were put in last: in maps, where one is put in and taken out for what its own words cost.
+//! Recently added texts, in maps. Adding or removing one costs only its own words.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -9,10 +9,10 @@ use super::{
     text::{Slot, Text, length, weighed},
 };
 
-/// A value, as the index.
+/// An immutable value with cheap clones, like the index.
 #[derive(Clone, Default)]
 pub(super) struct Recent {
-    /// Where each stem stands.
+    /// Postings of each stem.
     stems: OrdMap<Arc<str>, Arc<Vec<Place>>>,
     texts: OrdMap<Slot, Known>,
     /// Sum of all lengths.
@@ -22,13 +22,13 @@ pub(super) struct Recent {
 /// A text.
 #[derive(Clone)]
 struct Known {
-    /// Its stems, each once.
+    /// Its stems, without duplicates.
     stems: Arc<[Arc<str>]>,
     length: u16,
 }
 
 impl Recent {
-    /// Puts a text in whose slot is not there.
+    /// Adds a text in an unused slot.
     pub(super) fn put(&mut self, slot: Slot, text: &Text<'_>) {
         let weighed = weighed(text);
         let length = length(weighed.values());
@@ -46,7 +46,7 @@ impl Recent {
         self.length += u64::from(length);
     }
 
-    /// Takes a text out; false where it is not there.
+    /// Removes a text. Returns false if it is not here.
     pub(super) fn remove(&mut self, slot: Slot) -> bool {
         let Some(known) = self.texts.remove(&slot) else { return false };
         for stem in &*known.stems {
@@ -59,32 +59,32 @@ impl Recent {
         true
     }
 
-    /// How many texts are in, and how long they are together.
+    /// Returns the number of texts, and the sum of their lengths.
     pub(super) fn size(&self) -> (usize, u64) {
         (self.len(), self.length)
     }
 
-    /// How many texts are in.
+    /// Returns the number of texts.
     pub(super) fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Whether the text of a slot is in.
+    /// Returns whether the text of a slot is here.
     pub(super) fn has(&self, slot: Slot) -> bool {
         self.texts.contains_key(&slot)
     }
 
-    /// The slots of all texts, in their order.
+    /// Iterates over the slots of all texts in order.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.texts.keys().copied()
     }
 
-    /// Every stem, in their order, with where it stands.
+    /// Iterates over all stems in order, with their postings.
     pub(super) fn stems(&self) -> impl Iterator<Item = (&str, &[Place])> {
         self.stems.iter().map(|(stem, places)| (&**stem, places.as_slice()))
     }
 
-    /// How long a text is.
+    /// Returns the length of a text.
     pub(super) fn length_of(&self, slot: Slot) -> u16 {
         self.texts.get(&slot).map_or(0, |known| known.length)
     }
@@ -93,7 +93,7 @@ impl Recent {
         self.stems.get(stem).map(|places| Places::Recent(places))
     }
 
-    /// The stems that begin so, in their order.
+    /// Iterates over the stems with a prefix, in order.
     pub(super) fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         let from = (Bound::Included(start), Bound::Unbounded);
         self.stems.range::<_, str>(from).map(|(stem, _)| &**stem).take_while(move |stem| stem.starts_with(start))

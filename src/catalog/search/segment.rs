@@ -1,41 +1,43 @@
-//! Texts that are packed: stems in one string, the places of each as differences, in as few bytes as they take. Nothing of it changes.
+//! Immutable packed texts: all stems in one string, and their postings as variable-length
+//! differences.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::text::{Slot, Text, length, weighed};
 
-/// A stem in a text.
+/// A posting: a stem in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) slot: Slot,
-    /// The fields' weights, added up over the places where it stands.
+    /// Sum of the field weights of all occurrences.
     pub(super) weight: u16,
-    /// The text's length, which is here so that a search need not look for it.
+    /// Length of the text, stored here so that a search need not look it up.
     pub(super) length: u16,
 }
 
-/// Texts whose words do not change.
+/// An immutable set of texts.
 pub struct Segment {
-    /// The slot of each text, by its number here.
+    /// The slot of each text, by its number in this segment.
     slots: Box<[Slot]>,
     lengths: Box<[u16]>,
-    /// All stems, one behind the other, in their order.
+    /// All stems concatenated in order.
     stems: Box<str>,
-    /// Where each of them ends in `stems`.
+    /// The end of each stem in `stems`.
     ends: Box<[u32]>,
-    /// Where the places of each end in `places`.
+    /// The end of each stem's postings in `places`.
     place_ends: Box<[u32]>,
-    /// Of each stem how many places it has, and for each place how much greater its text's number is than that of the one before, and its weight.
+    /// For each stem the number of postings. For each posting the difference to the previous text's
+    /// number, and the weight.
     places: Box<[u8]>,
     /// Sum of all lengths.
     length: u64,
 }
 
-/// The places of a stem in one part of an index.
+/// Postings of a stem in one part of an index.
 pub(super) enum Places<'i> {
-    /// Of what is recent.
+    /// In the recent texts.
     Recent(&'i [Place]),
-    /// How many there are in the segment, and the bytes that say which.
+    /// In a segment: their number, and their bytes.
     Packed(&'i Segment, usize, &'i [u8]),
 }
 
@@ -55,7 +57,7 @@ impl Places<'_> {
     }
 }
 
-/// The number of each text, with the weight there, of a stem's places as they are packed.
+/// Iterates over the text numbers and weights of packed postings.
 fn numbered(mut bytes: &[u8]) -> impl Iterator<Item = (usize, u16)> {
     let mut number = 0;
     std::iter::from_fn(move || {
@@ -64,7 +66,7 @@ fn numbered(mut bytes: &[u8]) -> impl Iterator<Item = (usize, u16)> {
     })
 }
 
-/// Takes a number from the front of `bytes`: seven bits a byte, the lowest first.
+/// Takes a number from the front of `bytes`: seven bits per byte, lowest first.
 fn take(bytes: &mut &[u8]) -> Option<u32> {
     let (mut number, mut shift) = (0, 0);
     loop {
@@ -87,7 +89,7 @@ fn give(bytes: &mut Vec<u8>, mut number: u32) {
 }
 
 impl Segment {
-    /// The segment of texts, each with its slot.
+    /// Creates a segment of texts with their slots.
     #[must_use]
     pub fn of<'t>(texts: impl IntoIterator<Item = (Slot, Text<'t>)>) -> Self {
         let mut packed = Packer::default();
@@ -103,29 +105,29 @@ impl Segment {
         packed.done()
     }
 
-    /// How many texts are in.
+    /// Returns the number of texts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether none is.
+    /// Returns whether there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// How long they are together.
+    /// Returns the sum of all lengths.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// The slot of each text and its length, by its number.
+    /// Iterates over slot and length of each text, by number.
     pub(super) fn texts(&self) -> impl Iterator<Item = (Slot, u16)> {
         self.slots.iter().copied().zip(self.lengths.iter().copied())
     }
 
-    /// Every stem, in their order, with the number of each text where it stands and its weight there.
+    /// Iterates over all stems in order, with text numbers and weights.
     pub(super) fn stems(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = (usize, u16)>)> {
         (0..self.ends.len()).map(|number| (self.stem(number), numbered(self.packed(number).1)))
     }
@@ -138,12 +140,12 @@ impl Segment {
         })
     }
 
-    /// The stems that begin so, in their order.
+    /// Iterates over the stems with a prefix, in order.
     pub(super) fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         (self.first_from(start)..self.ends.len()).map(|number| self.stem(number)).take_while(move |stem| stem.starts_with(start))
     }
 
-    /// The number of the first stem that is not before this one.
+    /// Returns the number of the first stem that is not before this one.
     fn first_from(&self, stem: &str) -> usize {
         let (mut from, mut to) = (0, self.ends.len());
         while from < to {
@@ -157,7 +159,7 @@ impl Segment {
         &self.stems[range(&self.ends, number)]
     }
 
-    /// How many places a stem has, and the bytes of them.
+    /// Returns the number of postings of a stem, and their bytes.
     fn packed(&self, number: usize) -> (usize, &[u8]) {
         let mut bytes = &self.places[range(&self.place_ends, number)];
         (take(&mut bytes).unwrap_or_default() as usize, bytes)
@@ -173,7 +175,7 @@ fn range(ends: &[u32], number: usize) -> std::ops::Range<usize> {
     begin as usize..ends[number] as usize
 }
 
-/// Makes a segment: first of its texts, then of their stems in their order.
+/// Builds a segment: first its texts, then their stems in order.
 #[derive(Default)]
 pub(super) struct Packer {
     slots: Vec<Slot>,
@@ -185,27 +187,27 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    /// One with room for all that these have, so that it grows no more.
+    /// Creates a packer with enough capacity for all of these segments.
     pub(super) fn for_all_of(segments: &[Arc<Segment>]) -> Self {
         let sum = |bytes: fn(&Segment) -> usize| segments.iter().map(|segment| bytes(segment)).sum();
         let texts = sum(|segment| segment.slots.len());
         Self {
             slots: Vec::with_capacity(texts),
             lengths: Vec::with_capacity(texts),
-            // A text that has come later is further from the one before, by some bytes.
+            // In a joined segment, differences may need a few more bytes.
             places: Vec::with_capacity(sum(|segment| segment.places.len() + segment.ends.len())),
             ..Self::default()
         }
     }
 
-    /// Takes a text; answers its number.
+    /// Adds a text, and returns its number.
     pub(super) fn text(&mut self, slot: Slot, length: u16) -> u32 {
         self.slots.push(slot);
         self.lengths.push(length);
         offset(self.slots.len() - 1)
     }
 
-    /// Takes a stem that is behind all before, with the number of each text where it stands, in their order, and its weight there.
+    /// Adds a stem, which must come after all before, with text numbers in order and weights.
     pub(super) fn stem(&mut self, stem: &str, places: &[(u32, u16)]) {
         self.stems.push_str(stem);
         self.ends.push(offset(self.stems.len()));

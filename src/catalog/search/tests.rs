@@ -24,7 +24,7 @@ fn index_of<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Index<&'
     index
 }
 
-/// Does all that is due, as a host does beside.
+/// Runs all due merges, as a host does in the background.
 fn in_order<T: Item>(index: &mut Index<T>) {
     while let Some(merge) = index.due() {
         index.adopt(merge.run());
@@ -110,7 +110,7 @@ fn pages_of_a_search_have_everything_once() {
 
 const TITLES: [&str; 6] = ["Red apples", "Apple pie recipe", "Pies and cakes", "A red cake", "Recipe finder", "Find red pie recipes"];
 
-/// Whatever has been put in and taken out, an index is as one that was made of what is there now.
+/// After any additions and removals, an index equals a new one with the same contents.
 #[test]
 fn a_changed_index_is_as_a_new_one() {
     let keys: Vec<_> = (0..12).map(|n| format!("key-{n}")).collect();
@@ -148,8 +148,8 @@ fn a_changed_index_is_as_a_new_one() {
     assert_eq!((index.len(), index.recent.stems().count()), (0, 0), "nothing is left of what was taken out");
 }
 
-/// What is found does not depend on how an index came to hold it: bit by bit, in segments that became one, or from segments made at once,
-/// with changes while one was made.
+/// Search results do not depend on an index's history: built step by step, with merged segments,
+/// from segments built at once, or with changes during a merge.
 #[test]
 fn what_is_packed_is_found_as_what_is_not() {
     let mut random = fastrand::Rng::with_seed(0x9ac7ed);
@@ -170,7 +170,7 @@ fn what_is_packed_is_found_as_what_is_not() {
             });
             there.insert(key, (title, here));
         }
-        // Made of how it was some hundred changes ago.
+        // Created from the state some hundred changes ago.
         if step % 300 == 0 {
             merge.take().into_iter().for_each(|merge: Merge<_>| index.adopt(merge.run()));
             merge = index.due();
@@ -196,7 +196,7 @@ fn what_is_packed_is_found_as_what_is_not() {
     for words in ["apple", "pies", "recipe", "find", "key 7", "key-77", "nothing"] {
         let wanted = all(&fresh, words);
         assert!(all(&index, words) == wanted && all(&packed, words) == wanted, "{words}");
-        // Nothing was taken out of these: they rank alike as well.
+        // Nothing was removed from these, so they also rank the same.
         assert_eq!(found(&packed, words), found(&fresh, words), "{words}");
     }
     there.values().for_each(|(_, slot)| index.remove(*slot));

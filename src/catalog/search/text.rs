@@ -1,38 +1,38 @@
-//! Texts, and what their words weigh.
+//! Indexed texts, and the weights of their words.
 
 use std::collections::BTreeMap;
 
 use super::words::Stemmer;
 
-/// Words of a text that are indexed: those behind them are not found.
+/// Maximum indexed words of a text. Further words are not found.
 const MAX_WORDS: usize = 500;
 
-/// What a place of each field weighs, in [`UNIT`]s.
+/// Weight of an occurrence in each field, in [`UNIT`]s.
 const SLUG: u16 = 3;
 const TITLE: u16 = 4;
 const TAG: u16 = 3;
 const DESCRIPTION: u16 = 2;
 
-/// What is counted when places are weighed, beside the weight of a place in a description.
+/// The unit of weights, relative to the weight of an occurrence in a description.
 pub(super) const UNIT: f32 = 0.5;
 
 /// The fields of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text<'a> {
-    /// What it is called by.
+    /// The slug.
     pub slug: &'a str,
-    /// Its title.
+    /// The title.
     pub title: &'a str,
-    /// Its tags.
+    /// The tags.
     pub tags: &'a [String],
-    /// What it says of itself.
+    /// The description.
     pub description: &'a str,
 }
 
-/// A text's place in an index: its own until it is taken out.
+/// A text's position in an index, valid until the text is removed.
 pub type Slot = u32;
 
-/// The stems of a text, with what the fields that they stand in weigh.
+/// Returns the stems of a text, with the sum of their field weights.
 pub(super) fn weighed(text: &Text<'_>) -> BTreeMap<String, u16> {
     let mut stems = BTreeMap::<_, u16>::new();
     let mut add = |stem, weight| {
@@ -42,7 +42,7 @@ pub(super) fn weighed(text: &Text<'_>) -> BTreeMap<String, u16> {
     let stemmer = Stemmer::default();
     let tags = text.tags.iter().map(|tag| (tag.as_str(), TAG));
     let fields = [(text.slug, SLUG), (text.title, TITLE)].into_iter().chain(tags);
-    // Names are written together or apart: `time-zone` is found as `timezone` too.
+    // Compound names match in both spellings: `time-zone` is also found as `timezone`.
     for (field, weight) in fields {
         stemmer.stems(field).chain(stemmer.joined(field)).take(MAX_WORDS).for_each(|stem| add(stem, weight));
     }
@@ -50,7 +50,7 @@ pub(super) fn weighed(text: &Text<'_>) -> BTreeMap<String, u16> {
     stems
 }
 
-/// What a text's stems weigh together: how long it is.
+/// Returns the length of a text: the sum of its stems' weights.
 pub(super) fn length<'s>(weights: impl Iterator<Item = &'s u16>) -> u16 {
     weights.fold(0, |sum, weight| sum.saturating_add(*weight))
 }

@@ -1,4 +1,4 @@
-//! From what is written to stems, and from what is asked to the stems that may be meant.
+//! Conversion of texts to stems, and of queries to possible stems.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,22 +7,22 @@ use std::{
 
 use rust_stemmers::Algorithm;
 
-/// Longest query, in characters.
+/// Maximum length of a query, in characters.
 pub(super) const MAX_QUERY: usize = 200;
-/// Words of a query that count.
+/// Maximum words of a query that count.
 const MAX_QUERY_WORDS: usize = 32;
-/// Longest word, in characters; what is longer is no word of a language.
+/// Maximum length of a word, in characters. Longer ones are cut.
 const MAX_WORD: usize = 40;
-/// Stems that an unfinished last word stands for, at most.
+/// Maximum stems for an unfinished last word.
 pub(super) const MAX_ENDINGS: usize = 8;
-/// Shortest word that may be unfinished, in characters.
+/// Minimum length of a word that may be unfinished, in characters.
 const MIN_START: usize = 3;
 
-/// What a stem weighs that is meant only perhaps: another word for it, or an ending of it.
+/// Weight of a stem that is only possibly meant: a synonym, or a completion.
 const OTHER_WORD: f32 = 0.4;
 const OTHER_ENDING: f32 = 0.5;
 
-/// Words that say how something is asked, not what.
+/// Stop words, which tell how something is asked and not what.
 const STOP: &str = "a about after all also am an and any anybody anyone anything are as at be because been before being between both but by \
     can could d did do does doing done each every for from get give go gonna got had has have having he her here hers him his how i if in into \
     is it its just let like ll m make me mine my myself need needs no nor not of off on once one only onto or other our out over own please \
@@ -30,8 +30,8 @@ const STOP: &str = "a about after all also am an and any anybody anyone anything
     things this those through to tool tools too under until up us use used using ve very via want wants was way we well were what whatever when where \
     whether which while who whom whose why will with within without would you your yours";
 
-/// Words that people use for one another when they look for a tool. Few, and none that means much else: a wrong one costs
-/// more than a missing one.
+/// Synonyms in requests for tools. There are only few, and none with other common meanings, because
+/// a wrong one costs more than a missing one.
 const SAME: &[&str] = &[
     "convert transform turn change conversion",
     "translate translation interpret",
@@ -120,7 +120,7 @@ const SAME: &[&str] = &[
     "fast speed quick performance",
 ];
 
-/// For each stem, the stems of other words for it.
+/// For each stem, the stems of its synonyms.
 static OTHERS: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| {
     let stemmer = Stemmer::default();
     let mut others = BTreeMap::<String, BTreeSet<String>>::new();
@@ -135,7 +135,7 @@ static OTHERS: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| {
 
 static STOPPED: LazyLock<BTreeSet<&str>> = LazyLock::new(|| STOP.split_ascii_whitespace().collect());
 
-/// Makes stems of English words; words of other languages mostly stay as they are.
+/// Stems English words. Words of other languages mostly stay unchanged.
 pub(super) struct Stemmer(rust_stemmers::Stemmer);
 
 impl Default for Stemmer {
@@ -149,45 +149,45 @@ impl Stemmer {
         self.0.stem(word).into_owned()
     }
 
-    /// The stems of a text, in its order, without stop words.
+    /// Iterates over the stems of a text in order, without stop words.
     pub(super) fn stems(&self, text: &str) -> impl Iterator<Item = String> {
         words(text).filter(|word| !STOPPED.contains(word.as_str())).map(|word| self.stem(&word))
     }
 
-    /// The stems of each two words that stand side by side, written as one.
+    /// Iterates over the stems of adjacent words joined to one.
     pub(super) fn joined(&self, text: &str) -> impl Iterator<Item = String> {
         let words: Vec<_> = words(text).collect();
         (1..words.len()).map(move |second| self.stem(&[words[second - 1].as_str(), words[second].as_str()].concat()))
     }
 }
 
-/// The words of a text, in lower case.
+/// Iterates over the words of a text in lowercase.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(|word| word.chars().take(MAX_WORD).flat_map(char::to_lowercase).collect())
 }
 
-/// What is asked for, in words.
+/// A search query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// The stems of its words, each once.
+    /// The stems of its words, without duplicates.
     stems: Vec<String>,
-    /// The stems of neighbours written as one; they count where a text has them.
+    /// Stems of adjacent words joined to one. They count if a text has them.
     joined: Vec<String>,
-    /// The last word as it stands, and its stem: it may be unfinished.
+    /// The last word as typed, and its stem. It may be unfinished.
     last: Option<(String, String)>,
 }
 
-/// A query that is longer than [`Query::MAX_CHARS`].
+/// A query exceeds [`Query::MAX_CHARS`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a query has at most {} characters", Query::MAX_CHARS)]
 pub struct TooLong;
 
 impl Query {
-    /// Longest query, in characters.
+    /// Maximum length of a query, in characters.
     pub const MAX_CHARS: usize = MAX_QUERY;
 
-    /// Reads a query. Words behind the first 32 do not count.
+    /// Parses a query. Words after the first 32 are ignored.
     ///
     /// # Errors
     ///
@@ -212,7 +212,8 @@ impl Query {
         Ok(Self { stems, joined, last })
     }
 
-    /// What `known` has of each stem that may be meant, with the stem's weight; `beginning` has the first of those that begin so.
+    /// Looks up each possible stem with `known`, and completions with `beginning`. Returns the
+    /// results with their weights.
     pub(super) fn sought<'a, P: 'a, I: Iterator<Item = P>>(
         &'a self,
         known: impl Fn(&str) -> Option<P> + 'a,

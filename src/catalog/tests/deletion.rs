@@ -1,4 +1,5 @@
-//! Deleting an endpoint: nothing waits for it, nothing is left of it, and nothing is written of it after, whatever is cut short.
+//! Deletion of endpoints: nothing waits for it, nothing is left, and nothing is written afterwards,
+//! wherever it is interrupted.
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
@@ -22,15 +23,15 @@ use crate::{
     retired::DELETED,
 };
 
-/// What endpoints keep lies here.
+/// Tables with data of endpoints.
 const KEPT: [Space; 6] = [Space::Kv, Space::KvUsage, Space::Files, Space::FilesUsage, Space::Logs, Space::Secrets];
 
-/// A store that hosts share, whose clock ends no mark: theirs do.
+/// Creates a shared store whose clock ends no marks, so that only the hosts' clocks do.
 fn shared() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::shared(Clock::fixed(Timestamp(1 << 50))))
 }
 
-/// A host of a store that has heard of all others.
+/// Creates a host that has seen all changes of the others.
 async fn host_in(folder: &tempfile::TempDir, store: Arc<dyn Store>) -> Arc<Catalog> {
     catalog_in(folder, store, CatalogRoom::default(), Replica::new(Arc::new(MemoryStore::new()))).await
 }
@@ -40,14 +41,14 @@ async fn host_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
     (host_in(&folder, store).await, folder)
 }
 
-/// A tool that may keep everything.
+/// Returns a tool with all storage capabilities.
 fn keeps(slug: &str) -> Draft {
     let mut draft = draft(slug);
     draft.capabilities = Capabilities { kv: true, files: true, logs: true, ..Capabilities::default() };
     draft
 }
 
-/// What a call of an endpoint may ask that runs now.
+/// Returns the ops of a running call of an endpoint.
 async fn call(catalog: &Catalog, slug: &str) -> Ops {
     let live = catalog.find(slug).await.unwrap().unwrap();
     let grants = CallGrants {
@@ -70,7 +71,7 @@ fn write(path: &str) -> OpRequest {
     OpRequest::FileWrite { path: path.to_owned(), content: "content".into() }
 }
 
-/// Has an endpoint keep something of everything; answers its id.
+/// Stores data of every kind for an endpoint, and returns its id.
 async fn fill(catalog: &Catalog, slug: &str) -> EndpointId {
     let live = catalog.find(slug).await.unwrap().unwrap();
     let (call, holder) = (call(catalog, slug).await, Holder::from(&live.endpoint));
@@ -85,7 +86,7 @@ async fn fill(catalog: &Catalog, slug: &str) -> EndpointId {
     live.endpoint.id.clone()
 }
 
-/// Rows of what endpoints keep.
+/// Returns the rows with data of endpoints.
 async fn kept(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
     let mut rows = vec![];
     for space in KEPT {
@@ -95,12 +96,12 @@ async fn kept(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
     rows
 }
 
-/// As long after as a mark stays.
+/// Sets the clock to after the end of marks.
 fn in_an_hour(catalog: &Catalog) {
     catalog.clock.set(catalog.clock.now().plus_millis(MARKED_MS + 1));
 }
 
-/// Does all that a job does of deletions, until nothing is left to do.
+/// Runs the job of deletions until nothing is left to do.
 async fn finished(catalog: &Catalog) {
     catalog.finish_deletions().await.unwrap();
     in_an_hour(catalog);
@@ -131,7 +132,7 @@ async fn a_deleted_endpoint_leaves_nothing_behind() {
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
 }
 
-/// Whatever a crash, or the store, leaves of it.
+/// Wherever a crash or the store interrupts it.
 #[tokio::test]
 async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
     let mut cut = 0;
@@ -143,7 +144,7 @@ async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
             one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
             fill(&one, "tool").await;
             let before = faulty.commits();
-            // The store is gone from there on, and the host with it.
+            // The store fails from there on, and the host is gone.
             faulty.fail_nth(after, fault);
             (after + 1..after + 100).for_each(|number| faulty.fail_nth(number, Fault::Before));
             let deleted = one.delete("tool", None, By::Builder).await;
@@ -155,7 +156,7 @@ async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
                 assert_eq!(kept(&*memory).await.len(), 14, "it has all that it had");
                 other.delete("tool", None, By::Builder).await.unwrap();
             }
-            // A request that comes again hears that it is done.
+            // A repeated request learns that it is done.
             assert!(other.deleted("tool").await.unwrap().is_some(), "{fault:?} {after}");
             finished(&other).await;
             assert_eq!(kept(&*memory).await, [], "{fault:?} {after}");
@@ -179,7 +180,7 @@ async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() 
     fill(&other, "tool").await;
     let (running, holder) = (call(&other, "tool").await, Holder::from(&live.endpoint));
     one.delete("tool", None, By::Builder).await.unwrap();
-    // The other one has not heard of it: its calls have their grants still.
+    // The other host has not been notified, so its calls still have their grants.
     for request in [set("new", "1"), set("key-0", "2"), write("new"), write("file-0")] {
         let failure = running.op(request).await.unwrap_err();
         assert!(failure.code == "not_granted" && failure.message.contains("was deleted"), "{failure:?}");
@@ -195,7 +196,7 @@ async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() 
     assert_eq!((kept(&*store).await, objects_in(&folder)), (vec![], 0));
 }
 
-/// The write has read how much is kept before the endpoint is deleted, and is committed after.
+/// The write reads the usage before the endpoint is deleted, and commits afterwards.
 #[tokio::test]
 async fn a_write_that_is_overtaken_by_the_deletion_is_not_stored() {
     for request in [set("new", "1"), set("key-0", "2"), write("new"), write("file-0")] {
@@ -205,7 +206,7 @@ async fn a_write_that_is_overtaken_by_the_deletion_is_not_stored() {
         fill(&one, "tool").await;
         let deleting = Arc::clone(&one);
         let meanwhile = async move { _ = deleting.delete("tool", None, By::Builder).await.unwrap() };
-        // A file's object is promised by the commit before.
+        // For a file, the commit before it promises the object.
         let number = if matches!(request, OpRequest::FileWrite { .. }) { 2 } else { 1 };
         let (other, _other) = host_of(Meanwhile::before_commit(number, Arc::clone(&memory), meanwhile)).await;
         let failure = call(&other, "tool").await.op(request).await.unwrap_err();
@@ -223,7 +224,7 @@ async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
     let owner = builder();
     catalog.create(keeps("tool"), owner.clone(), By::Admin).await.unwrap();
     let old = fill(&catalog, "tool").await;
-    // Nothing of what it kept is removed at first.
+    // At first, none of its data is removed.
     (2..100).for_each(|number| faulty.fail_nth(number, Fault::Before));
     catalog.delete("tool", None, By::Builder).await.unwrap();
     faulty.heal();
@@ -243,7 +244,7 @@ async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
     call(&catalog, "tool").await.op(set("more", "1")).await.unwrap();
 }
 
-/// A bucket that deletes nothing as long as it is stopped.
+/// A bucket that deletes nothing while it is stopped.
 struct Stopped(Everywhere, AtomicBool);
 
 #[async_trait::async_trait]
@@ -268,7 +269,8 @@ impl objects::Bucket for Stopped {
     }
 }
 
-/// It waited for each object, under the lock that everything waits for which hears of other hosts.
+/// Regression: it waited for each object, while holding the lock that notifications of other hosts
+/// need.
 #[tokio::test]
 async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
     let store: Arc<dyn Store> = shared();
@@ -291,7 +293,7 @@ async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
     one.create(draft("here"), Owner::Platform, By::Admin).await.unwrap();
     hears(&one).await;
     assert!(one.all().get("of-another").is_some());
-    // It does not wait for the bucket either.
+    // The deletion does not wait for the bucket either.
     deleting.await.unwrap().unwrap();
     assert_eq!(objects_in(&folder), 3);
     bucket.1.store(false, Ordering::SeqCst);
@@ -299,7 +301,7 @@ async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
     assert_eq!((objects_in(&folder), kept(&*store).await.len()), (0, 0));
 }
 
-/// A publish whose commit took long had its host fenced.
+/// Regression: a publish with a slow commit got its host fenced.
 #[tokio::test]
 async fn what_other_hosts_change_is_shown_while_a_commit_of_this_one_takes_long() {
     let memory = shared();
@@ -322,7 +324,7 @@ async fn what_other_hosts_change_is_shown_while_a_commit_of_this_one_takes_long(
     assert_eq!(one.find("tool").await.unwrap().unwrap().endpoint.title, "Quick");
 }
 
-/// A store on which something happens right after a commit, before whoever made it hears of that.
+/// A store in which something else happens right after a commit, before the committer continues.
 struct Overtaken {
     inner: Arc<MemoryStore>,
     then: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
@@ -344,7 +346,7 @@ impl Around for Overtaken {
     }
 }
 
-/// What another host has made of an endpoint is not hidden by what this one had made of it before.
+/// A newer change of another host must not be hidden by this host's older one.
 #[tokio::test]
 async fn a_change_that_is_overtaken_before_it_is_shown_does_not_hide_the_newer_one() {
     let memory = shared();

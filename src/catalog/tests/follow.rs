@@ -1,4 +1,4 @@
-//! Two hosts of one store: each shows what the other has changed, and changes what the other has made.
+//! Two hosts of one store: each shows the other's changes, and can change the other's endpoints.
 
 use tollhouse_account::builder::{self, Builder};
 use tollhouse_capability::secret::{Holder, SecretName, Visibility};
@@ -11,21 +11,21 @@ use tollhouse_tool::{Availability, Capabilities};
 
 use super::*;
 
-/// Two catalogues, and what keeps their folders.
+/// Creates two catalogs, and returns them with their folders.
 async fn two() -> (Arc<Catalog>, Arc<Catalog>, [tempfile::TempDir; 2]) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::default()));
     let ((one, folder), (other, too)) = (catalog_of(Arc::clone(&store)).await, catalog_of(store).await);
     (one, other, [folder, too])
 }
 
-/// A host hears of all that was changed so far.
+/// Notifies a host of all changes so far.
 pub(super) async fn hears(catalog: &Catalog) {
     let changes = catalog.store.changes(0, usize::MAX).await.unwrap();
     assert!(!changes.gone);
     catalog.heed(&changes.changes).await.unwrap();
 }
 
-/// As lists have it, which is as calls find it.
+/// Returns the availability in lists, which must be the same for calls.
 fn availability(catalog: &Catalog, slug: &str) -> Option<Availability> {
     let listed = catalog.all().get(slug).map(|entry| entry.availability());
     let found = catalog.find(slug).now_or_never().expect("memory waits for nobody").unwrap();
@@ -33,7 +33,7 @@ fn availability(catalog: &Catalog, slug: &str) -> Option<Availability> {
     listed
 }
 
-/// As a call finds it.
+/// Finds an endpoint as a call does.
 async fn find(catalog: &Catalog, slug: &str) -> Arc<Live> {
     catalog.find(slug).await.unwrap().unwrap()
 }
@@ -48,7 +48,7 @@ async fn what_one_host_publishes_pauses_and_deletes_another_shows() {
     one.update("tool", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
     hears(&other).await;
     assert_eq!(availability(&other, "tool"), Some(Availability::Paused), "it is not sold");
-    // Its own changes tell it nothing new.
+    // Notifications of its own changes have no effect.
     let shown = find(&other, "tool").await;
     hears(&other).await;
     assert!(Arc::ptr_eq(&shown, &find(&other, "tool").await));
@@ -71,7 +71,7 @@ async fn what_an_admin_takes_back_on_one_host_running_calls_of_another_lose() {
     let owner = builder();
     one.create(wants, owner, By::Builder).await.unwrap();
     hears(&other).await;
-    // As a call that runs holds it.
+    // The grant as a running call holds it.
     let grant = Arc::clone(&find(&other, "tool").await.grant);
     assert!(grant.now().capabilities.kv);
     let revoke = serde_json::from_value(json!({ "decision": "revoke", "capabilities": { "kv": true } })).unwrap();
@@ -87,7 +87,7 @@ async fn what_an_admin_takes_back_on_one_host_running_calls_of_another_lose() {
 async fn what_another_host_has_changed_is_changed_here_by_who_has_seen_that() {
     let (one, other, _folders) = two().await;
     one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
-    // Not heard of yet.
+    // The host has not been notified yet.
     let change = async |catalog: &Arc<Catalog>, if_match, title: &str| {
         let changed = catalog.update("tool", patch(json!({ "title": title })), if_match, By::Admin).await;
         changed.map(|live| live.endpoint.revision)
@@ -178,7 +178,7 @@ async fn a_secret_that_one_host_sets_or_removes_is_so_on_another() {
     assert_eq!(known(&other).await, 0);
 }
 
-/// It could be changed by nobody until the next start.
+/// Regression: nobody could change it until the next start.
 #[tokio::test]
 async fn an_endpoint_whose_change_was_not_confirmed_is_changed_again() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
@@ -207,7 +207,7 @@ async fn a_version_that_one_host_lets_go_of_stays_for_what_another_has_published
     hears(&one).await;
     one.forget_versions().await.unwrap();
     assert!(is_kept().await, "another has it");
-    // Published again after it was let go of, before it is removed.
+    // Published again after it was released, and before it is removed.
     other.delete("another", None, By::Admin).await.unwrap();
     other.create(draft("third"), Owner::Platform, By::Admin).await.unwrap();
     other.delete("third", None, By::Admin).await.unwrap();

@@ -1,4 +1,4 @@
-//! Manifests, changes and stored records of any bytes.
+//! Fuzz tests: manifests, changes and stored records of arbitrary bytes.
 
 use jsonschema::PatternOptions;
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ use tollhouse_tool::{CatalogForm, Endpoint, MicroUsd, Slug};
 
 use crate::{Draft, Patch};
 
-/// Reads a document as the fronts do: what fits them fits serde too, which takes lists for objects besides, and what does not is told
-/// with a place that is a pointer.
+/// Parses a document as the front ends do. Whatever they accept, serde accepts too (it also accepts
+/// lists for objects). Errors must have a valid pointer.
 fn read<T: serde::de::DeserializeOwned>(document: &Value) -> Option<T> {
     let read = misfit::json::<T>(document);
     if let Err(misfit) = &read {
@@ -73,8 +73,8 @@ fn what_a_schema_costs_is_counted_alike_however_it_is_written() {
     });
 }
 
-/// The validator that workers hold values against schemas with, as they set it: neither breaks, and what is listed as wrong is wrong.
-/// How long it takes is theirs to bound, so that only small ones are asked about here.
+/// The validator with the same settings as in workers: it must not crash, and listed problems must
+/// be real. Only small inputs are used, because only workers limit its time.
 #[test]
 fn validator_answers_any_schema_that_is_let_in() {
     tollhouse_fuzz::check("schema", |bytes| {

@@ -1,4 +1,4 @@
-//! What is wrong with a body or a query that does not fit its type.
+//! Errors for bodies and queries that do not match their type.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! How many endpoints a builder may have, at hosts that have not heard of each other's.
+//! The limit of endpoints per builder, on hosts that have not been notified of each other's.
 
 use tollhouse_store::around::Meanwhile;
 
 use super::{follow::hears, *};
 
-/// Has a builder have this many endpoints at most.
+/// Sets the maximum number of endpoints per builder.
 async fn at_most(catalog: &Catalog, most: u64) {
     let policy: PolicyDraft = serde_json::from_value(json!({ "maxEndpointsPerBuilder": most })).unwrap();
     catalog.set_policy(policy, None).await.unwrap();
@@ -20,7 +20,7 @@ async fn hosts_that_publish_for_a_builder_at_once_keep_to_the_limit_together() {
     for (catalog, slug) in [(&one, "tool-a"), (&other, "tool-b"), (&one, "tool-c")] {
         catalog.create(draft(slug), owner.clone(), By::Builder).await.unwrap();
     }
-    // Neither has heard of what the other has.
+    // Neither host has been notified of the other's endpoints.
     assert_eq!((one.all().owned(&owner), other.all().owned(&owner)), (2, 1));
     for catalog in [&one, &other] {
         assert!(matches!(catalog.create(draft("tool-d"), owner.clone(), By::Builder).await, Err(PublishError::TooMany(3))));
@@ -28,11 +28,11 @@ async fn hosts_that_publish_for_a_builder_at_once_keep_to_the_limit_together() {
     other.create(draft("of-another"), stranger, By::Builder).await.unwrap();
     other.create(draft("of-an-admin"), owner.clone(), By::Admin).await.unwrap();
     other.delete("of-an-admin", None, By::Admin).await.unwrap();
-    // One that is deleted makes room at both.
+    // A deletion makes room on both hosts.
     one.delete("tool-a", None, By::Builder).await.unwrap();
     other.create(draft("tool-d"), owner.clone(), By::Builder).await.unwrap();
     assert!(matches!(one.create(draft("tool-e"), owner.clone(), By::Builder).await, Err(PublishError::TooMany(3))));
-    // Once all is heard of, a row of long ago says nothing more.
+    // Once all notifications have arrived, an old row has no effect.
     for catalog in [&one, &other] {
         hears(catalog).await;
         catalog.clock.set(catalog.clock.now().plus_millis(120_000));

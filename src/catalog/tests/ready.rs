@@ -1,4 +1,4 @@
-//! What is made of an endpoint when it is asked for, and let go of when there is no room.
+//! Caching of endpoints: created on demand, evicted when memory is short.
 
 use tollhouse_store::{StoreError, faulty::FaultyStore};
 use tollhouse_tool::Capabilities;
@@ -6,12 +6,12 @@ use tollhouse_tool::Capabilities;
 use super::*;
 use crate::entry::{CARDS, ENDPOINTS};
 
-/// A host with room for nothing that is not in use.
+/// Creates a host with room only for endpoints in use.
 async fn crowded(store: &Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
     catalog_with(Arc::clone(store), CatalogRoom { max_endpoints: 4, ready_bytes: 1 }).await
 }
 
-/// Asks for others until nothing is kept that is not in use.
+/// Finds other endpoints until all unused ones are evicted.
 async fn crowd_out(catalog: &Catalog) {
     for _ in 0..4 {
         for slug in ["other", "third"] {
@@ -38,7 +38,7 @@ async fn a_start_reads_no_record() {
     one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
     let mut row = ENDPOINTS.row(&*store, &"tool".to_owned()).await.unwrap().unwrap().value;
     row.title = "Another".to_owned();
-    // The record alone, as nobody writes it.
+    // Writes only the record, which no real host does.
     let (key, card) = ("tool".to_owned(), CARDS.get(&*store, &"tool".to_owned()).await.unwrap().unwrap());
     let mut alone = Batch::new();
     alone.replace(&ENDPOINTS, &ENDPOINTS.row(&*store, &key).await.unwrap().unwrap(), &row).put(&CARDS, &key, &card);
@@ -67,7 +67,7 @@ async fn what_is_taken_back_reaches_a_call_whose_endpoint_was_crowded_out() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (catalog, _folder) = with_three(&store).await;
     let revoke = || serde_json::from_value(json!({ "decision": "revoke", "capabilities": { "kv": true } })).unwrap();
-    // As a call that runs holds it: all of it, or the version before with its grant.
+    // Held as by a running call: either all of it, or the version before with the shared grant.
     let running = catalog.find("tool").await.unwrap().unwrap();
     catalog.update("tool", patch(json!({ "title": "Later" })), None, By::Admin).await.unwrap();
     crowd_out(&catalog).await;

@@ -1,4 +1,4 @@
-//! What is known of many endpoints, held against a plain walk over all of them.
+//! A snapshot of many endpoints, compared with a simple scan over all of them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
 const MANY: usize = 11_000;
 const TAGS: [&str; 5] = ["common", "Half", "rare", "few", "nobodys"];
 
-/// Endpoints that differ in all that lists are narrowed by.
+/// Creates endpoints that differ in every filter.
 async fn many() -> Vec<Endpoint> {
     let (catalog, _folder) = catalog().await;
     let one = catalog.create(draft("one"), builder(), By::Admin).await.unwrap().endpoint.clone();
@@ -50,7 +50,7 @@ fn slugs<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Vec<String> {
     entries.map(|entry| entry.slug.to_string()).collect()
 }
 
-/// What `filter` takes, in an order, by a walk over all.
+/// Returns the filtered endpoints in an order, with a simple scan.
 fn plainly(all: &Snapshot, filter: &Filter, order: Option<Order>) -> Vec<String> {
     let place = |entry: &Arc<Entry>| (order.map_or(0, |order| order.rank(entry)), entry.slug.clone());
     let mut taken: Vec<_> = all.values().filter(|entry| entry.listed() && filter.takes(entry)).collect();
@@ -67,7 +67,7 @@ async fn lists_of_many_are_as_a_walk_over_all_has_them() {
     let mut shuffled = endpoints.clone();
     fastrand::Rng::with_seed(7).shuffle(&mut shuffled);
     for endpoint in &shuffled {
-        // As another one first: nothing of that is left.
+        // First with other properties, of which nothing may remain.
         put(&mut one_by_one, &Endpoint { tags: vec!["nobodys".to_owned()], price_usd: tool::MicroUsd(77), ..endpoint.clone() });
         put(&mut one_by_one, endpoint);
     }
@@ -123,7 +123,8 @@ async fn nothing_is_searched_before_all_words_are_there() {
     let words = search::Query::parse("weather").unwrap();
     let total = || catalog.all().search(&words, 0, 3, |_| true).map(|found| found.total);
     assert_eq!(total(), Err(Reading));
-    // What changes before its turn is found as it is then, and once.
+    // Endpoints that change before their words are read are found with the new words, and only
+    // once.
     let changed = endpoints[3].slug.to_string();
     catalog.update(&changed, patch(json!({ "title": "No forecast" })), None, By::Admin).await.unwrap();
     catalog.delete(endpoints[6].slug.as_str(), None, By::Admin).await.unwrap();

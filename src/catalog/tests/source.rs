@@ -1,4 +1,5 @@
-//! Long sources: as many objects as there are rows that name them, whatever fails, and no endpoint that cannot be held back without one.
+//! Long sources: as many objects as rows that name them, whatever fails, and every endpoint can be
+//! held back without its object.
 
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ use crate::{
 
 const DAY: u64 = 24 * 3_600_000;
 
-/// A tool that answers `letter`, so often that its row does not hold it.
+/// Returns a tool with a fixed answer that is too long for its row.
 fn long(slug: &str, letter: &str) -> Draft {
     let mut draft = draft(slug);
     draft.handler = Some(HandlerDraft::Response { response: Arc::new(json!({ "a": letter.repeat(IN_ROW) })) });
@@ -43,7 +44,7 @@ impl Bench {
         Self { folder, store, catalog }
     }
 
-    /// A host of versions that all read the form.
+    /// Creates a host that understands the object format, like all others of the store.
     async fn one(folder: &tempfile::TempDir, store: &Arc<dyn Store>) -> Arc<Catalog> {
         let replica = Replica::new(Arc::new(MemoryStore::new()));
         catalog_in(folder, Arc::clone(store), CatalogRoom::default(), replica).await
@@ -54,13 +55,13 @@ impl Bench {
         folder(self.folder.path().join("objects")).flat_map(folder).collect()
     }
 
-    /// Objects that rows name.
+    /// Returns the objects that rows name.
     async fn named(&self) -> Vec<String> {
         let rows = self.store.scan(Space::Versions, KeyRange::all(), usize::MAX, Direction::Forward).await.unwrap();
         rows.into_iter().filter_map(|(key, value)| object_of(&Written::new(Space::Versions, key, value))).map(|(name, _)| name).collect()
     }
 
-    /// All are collected that are promised no more.
+    /// Collects all objects that are no longer promised.
     async fn in_two_days(&self) {
         let clock = &self.catalog.clock;
         clock.set(clock.now().plus_millis(2 * DAY));
@@ -86,7 +87,7 @@ fn source(letter: &str) -> StoredVersion {
     StoredVersion::Js(StoredSource { language: Language::Js, source, stripped: None })
 }
 
-/// Has an endpoint run a source, as a host stores it that has a worker.
+/// Gives an endpoint a source, as a host with a worker would store it.
 async fn runs(catalog: &Catalog, slug: &str, source: StoredVersion) {
     let (version, row) = (source.hash(), ENDPOINTS.row(&*catalog.store, &slug.to_owned()).await.unwrap().unwrap());
     let mut laid = catalog.sources.lay(&version, source).await.unwrap();
@@ -106,14 +107,14 @@ fn a_row_that_names_an_object_is_no_version_to_a_program_that_knows_of_none() {
     for bytes in [&whole[..], &whole[2..]] {
         assert_eq!(VersionRow::of_bytes(bytes), Some(VersionRow::Whole(source("x"))));
     }
-    // Its mark and format, then name, hash and length.
+    // Marker and format, then name, hash and length.
     let named = [&[0xf5, 2, 2][..], b"ab", &[2], b"cd", &[7]].concat();
     assert_eq!(VersionRow::of_bytes(&named).map(|row| row.to_bytes()), Some(named.clone()));
     assert_eq!((StoredVersion::of_bytes(&named), VersionRow::of_bytes(&named[..6])), (None, None));
 }
 
-/// The source that it is to run is nowhere for a while: it is not fenced by that, and runs nothing that was replaced. What runs has what it
-/// had, until that is taken back.
+/// The source to run is temporarily unavailable. The host is not fenced because of that, and runs
+/// nothing that was replaced. Running calls keep their rights until these are revoked.
 #[tokio::test]
 async fn a_host_that_hears_of_a_source_it_cannot_read_goes_on_and_calls_it_later() {
     let bench = Bench::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
@@ -144,7 +145,7 @@ async fn a_host_that_hears_of_a_source_it_cannot_read_goes_on_and_calls_it_later
     assert!(!running.grant.now().capabilities.kv);
 }
 
-/// Nobody has asked for it yet, and a call does while it is changed: both have one grant.
+/// No call has used it yet, and a call does so while it is changed. Both share one grant.
 #[tokio::test]
 async fn what_is_decided_of_a_tool_whose_source_was_not_read_reaches_the_call_that_reads_it() {
     let bench = Bench::over(Arc::new(MemoryStore::new())).await;
@@ -175,7 +176,7 @@ async fn a_long_version_is_an_object_that_its_row_names_and_a_short_one_lies_in_
     assert!(matches!(row.value, VersionRow::Apart(_)) && store::Value::to_bytes(&row.value).len() < 200);
     assert!(matches!(VERSIONS.get(&*bench.store, &short.endpoint.version).await.unwrap(), Some(VersionRow::Whole(_))));
 
-    // Another host, and a version that is rolled back to.
+    // Another host, and a rollback to an earlier version.
     let version = &made.endpoint.version;
     let bench = Bench { catalog: Bench::one(&bench.folder, &bench.store).await, ..bench };
     bench.catalog.update("tool", answers("y"), None, By::Admin).await.unwrap();
@@ -187,7 +188,7 @@ async fn a_long_version_is_an_object_that_its_row_names_and_a_short_one_lies_in_
 #[tokio::test]
 async fn the_same_version_is_one_object_for_as_long_as_an_endpoint_has_it() {
     for is_shared in [false, true] {
-        // Of a store that others have, what is old is so by its clock too.
+        // In a shared store, age also depends on the store's clock.
         let store = if is_shared { MemoryStore::shared(Clock::fixed(Timestamp(u64::MAX))) } else { MemoryStore::new() };
         let bench = Bench::over(Arc::new(store)).await;
         for slug in ["one", "two", "three"] {
@@ -204,7 +205,8 @@ async fn the_same_version_is_one_object_for_as_long_as_an_endpoint_has_it() {
     }
 }
 
-/// Two hosts publish the same at once: each has put an object before it sees that the other has.
+/// Two hosts publish the same at the same time. Each has written an object before it sees the
+/// other's.
 #[tokio::test]
 async fn of_two_hosts_that_publish_the_same_at_once_one_keeps_its_object() {
     let bench = Bench::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
@@ -228,7 +230,7 @@ fn draft_endpoint(slug: &str) -> Endpoint {
     publish::new(&long(slug, "x"), Owner::Platform, Default::default(), Timestamp(0))
 }
 
-/// Each commit of a life fails in each way.
+/// Each commit of a tool's life fails in each way.
 #[tokio::test]
 async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
     for fault in [Fault::Before, Fault::After, Fault::Lost] {
@@ -257,12 +259,13 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
 #[tokio::test]
 async fn what_no_bucket_takes_or_not_every_host_has_or_reads_lies_in_its_row() {
     let bench = Bench::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
-    // One that has not been in touch for as long as a lease lasts: others may serve that read no such rows.
+    // A host that has not renewed its lease in time: other hosts that do not understand such rows
+    // may be serving.
     let replica = Replica::new(Arc::clone(&bench.store));
     let careful = catalog_in(&bench.folder, Arc::clone(&bench.store), CatalogRoom::default(), replica).await;
     let made = careful.create(long("careful", "x"), Owner::Platform, By::Admin).await.unwrap();
     assert_eq!((bench.objects().len(), bench.answered(&made.endpoint.version).await.is_some()), (0, true));
-    // A folder may be one machine's, where the store is of several.
+    // A folder may be local to one machine while the store is shared.
     for (store, is_put) in [(Arc::clone(&bench.store), false), (Arc::new(MemoryStore::new()) as _, true)] {
         let objects = Objects::new(store, careful.clock.clone(), Arc::new(bucket_in(&bench.folder)));
         let put = objects.put_apart(async { Ok(true) }, "a content", "x".into()).await;

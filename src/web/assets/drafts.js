@@ -1,7 +1,11 @@
-// Text that was typed and not sent, kept in this browser: it is offered, and never put in by itself. Where nothing can be kept, nothing is.
+// Drafts: unsent text, kept in this browser. It is offered to the reader, and never filled in
+// automatically. Without local storage nothing is kept.
 
 export const drafts = {
-  /** Those whose names begin so, the last one first. @param {string} begins */
+  /**
+   * Returns the drafts whose names begin so, latest first.
+   * @param {string} begins
+   */
   of(begins) {
     const found = [];
     try {
@@ -34,8 +38,11 @@ function button(words, act) {
 }
 
 /**
- * Offers a text above a form. @param {HTMLFormElement} form @param {string} said
- * @param {{ name: string, text: [string, string][] }} found @param {(text: [string, string][]) => void} put
+ * Offers a draft above a form.
+ * @param {HTMLFormElement} form
+ * @param {string} said
+ * @param {{ name: string, text: [string, string][] }} found
+ * @param {(text: [string, string][]) => void} put
  */
 export function offer(form, said, found, put) {
   const told = document.createElement("div");

@@ -1,4 +1,5 @@
-// What script adds to the form of a tool: keys, the way to a line, and text that is not published yet, kept in this browser.
+// The tool form's script: shortcuts, links to lines, and drafts of unpublished text in this
+// browser.
 import { drafts, offer } from "./drafts.js";
 
 const sheet = document.querySelector("#sheet");
@@ -6,7 +7,10 @@ const sheet = document.querySelector("#sheet");
 /** @param {string} selector */
 const fields = (selector) => /** @type {NodeListOf<HTMLInputElement & HTMLTextAreaElement>} */ (sheet?.querySelectorAll(selector) ?? []);
 
-/** What is typed, of which nothing is a secret of the form. @returns {[string, string][]} */
+/**
+ * Returns the typed fields, without the form's own hidden ones.
+ * @returns {[string, string][]}
+ */
 function typed() {
   if (!(sheet instanceof HTMLFormElement)) return [];
   const hidden = new Set(["csrf", "base", "revision", "version", "do", "attested"]);
@@ -22,12 +26,15 @@ function put(text) {
     const field = sheet?.querySelector(`[name="${CSS.escape(name)}"]:not([type=hidden], [type=checkbox])`);
     if (!(field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement || field instanceof HTMLSelectElement)) continue;
     field.value = value;
-    // The editor beside a field hears of it by that.
+    // The editor beside a field listens to this event.
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 }
 
-/** What of a price is the builder's, said as it is typed. @param {HTMLOutputElement} told */
+/**
+ * Shows the builder's share of a price while it is typed.
+ * @param {HTMLOutputElement} told
+ */
 function tellNet(told) {
   const field = document.getElementById(told.htmlFor.value);
   if (!(field instanceof HTMLInputElement)) return;
@@ -43,23 +50,33 @@ function tellNet(told) {
 
 for (const told of /** @type {NodeListOf<HTMLOutputElement>} */ (document.querySelectorAll("output[data-fee-bps]"))) tellNet(told);
 
-/** Whose text it is: another who signs in here sees none of it. */
+/** The owner of the drafts. Another user who signs in here does not see them. */
 const owner = sheet instanceof HTMLElement ? sheet.dataset.owner ?? "" : "";
 
-/** What the texts of a tool are kept under, but for their revisions. @param {string} slug */
+/**
+ * Returns the prefix of a tool's drafts. The revision follows.
+ * @param {string} slug
+ */
 const of = (slug) => `draft:${owner}:${slug}:`;
 
-/** What is offered of a text that was typed here and never published. @param {HTMLFormElement} form @param {ReturnType<typeof drafts.of>[number]} found */
+/**
+ * Describes a draft that is offered.
+ * @param {HTMLFormElement} form
+ * @param {ReturnType<typeof drafts.of>[number]} found
+ */
 function said(form, found) {
   const revision = Number(found.name.slice(found.name.lastIndexOf(":") + 1));
   const made = revision === Number(form.dataset.revision) ? "" : `, on revision ${revision}`;
   return `Text that was typed here ${new Date(found.at).toLocaleString()}${made} and not published is kept in this browser.`;
 }
 
-/** The editor in the place of the source, while it is there. @type {import("./vendor/codemirror.js").Editor | undefined} */
+/**
+ * The code editor, while it replaces the source field.
+ * @type {import("./vendor/codemirror.js").Editor | undefined}
+ */
 let code;
 
-/** Whether the plain field is wanted: by choice, and where there is no keyboard. */
+/** Returns whether to keep the plain field: by choice, or on a device without a keyboard. */
 function plain() {
   try {
     const chosen = localStorage.getItem("plain");
@@ -68,7 +85,10 @@ function plain() {
   return matchMedia("(pointer: coarse)").matches;
 }
 
-/** Puts the editor in the place of the source, once everything else is drawn. @param {HTMLTextAreaElement} area */
+/**
+ * Replaces the source field with the code editor, once everything else is drawn.
+ * @param {HTMLTextAreaElement} area
+ */
 async function edit(area) {
   const kind = document.querySelector("#field-kind");
   area.dataset.language = kind instanceof HTMLSelectElement ? kind.value : "js";
@@ -84,7 +104,11 @@ async function edit(area) {
   kind?.addEventListener("change", () => code?.language(/** @type {HTMLSelectElement} */ (kind).value));
 }
 
-/** Goes to a line of a field. @param {HTMLTextAreaElement} area @param {number} line */
+/**
+ * Goes to a line of a field.
+ * @param {HTMLTextAreaElement} area
+ * @param {number} line
+ */
 function goTo(area, line) {
   if (code && area.id === "field-source") return code.go({ line });
   const lines = area.value.split("\n");
@@ -98,10 +122,11 @@ if (sheet instanceof HTMLFormElement) {
   const name = of(sheet.dataset.slug ?? "") + (sheet.dataset.revision ?? "");
   const begun = JSON.stringify(typed());
   if ("began" in sheet.dataset) {
-    // What a link says was done was not: the host says it on the page.
+    // A link could claim that something was done, so rely on what the host puts on the page.
     const done = /** @type {HTMLElement | null} */ (document.querySelector("[data-done]"))?.dataset.done;
     const found = drafts.of(of(sheet.dataset.slug ?? ""));
-    // What was just published is kept no longer, nor what a new tool was begun with. Once: loaded again, the page keeps what was typed since.
+    // Forget drafts that were just published, including the one that a new tool began with. Only
+    // once: after a reload, newer drafts must stay.
     if (done) history.replaceState(null, "", location.pathname);
     if (done === "updateEndpoint") for (const one of found) drafts.forget(one.name);
     else {

@@ -1,4 +1,4 @@
-// Sends the forms of a page without leaving it, so that what was typed stays where it is when it is refused.
+// Submits forms without leaving the page, so that typed text stays if the host refuses it.
 
 /** @param {HTMLFormElement} form @param {{code?: string, message?: string, hint?: string, pointer?: string}} error */
 function tell(form, error) {
@@ -33,13 +33,14 @@ async function send(form, button) {
   const answer = await fetch(action, { method: "POST", body });
   if (answer.redirected) return location.assign(answer.url);
   const told = await answer.json();
-  // The session has ended: the browser sends it, to a page that keeps what was typed while its reader signs in.
+  // The session has ended. Let the browser submit the form to a page that keeps its fields during
+  // sign-in.
   if (answer.status === 401) {
     delete form.dataset.do;
     form.ariaBusy = null;
     return form.requestSubmit(button);
   }
-  // A challenge of x402 says why in a sentence.
+  // In an x402 challenge, `error` is a string.
   if (!answer.ok) return tell(form, typeof told.error === "string" ? { message: told.error } : told.error ?? {});
   const to = new URL(told.to, location.href);
   const stays = to.pathname === location.pathname && to.search === location.search;
@@ -54,13 +55,14 @@ addEventListener("pageshow", () => {
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!(form instanceof HTMLFormElement) || form.method !== "post") return;
-  // What is shown once is asked for once, however often it is pressed. Who comes back to the page may ask again.
+  // A form whose answer is shown once must be sent once, however often the button is pressed. After
+  // the reader comes back to the page it can be sent again.
   if (!("do" in form.dataset) && form.action.includes("/dashboard/do/")) {
     if (form.ariaBusy === "true") event.preventDefault();
     form.ariaBusy = "true";
     return;
   }
-  // A button with a page of its own goes there.
+  // A button with its own `formaction` opens that page.
   if (!("do" in form.dataset) || event.defaultPrevented || event.submitter?.hasAttribute("formaction")) return;
   event.preventDefault();
   if (form.ariaBusy === "true") return;

@@ -1,5 +1,5 @@
-// Keeps the numbers of a page as they are, every few seconds while it is seen: each is said by its place in the host's health, and a list of
-// them is asked for as the page was.
+// Updates the numbers of a page every few seconds while it is visible. Each is a JSON pointer into
+// the host's health. A list of rows is fetched from its page again.
 
 import { held, part } from "./site.js";
 
@@ -14,10 +14,14 @@ let paused = false;
 /** @param {string} words */
 const say = (words) => { if (said && said.textContent !== words) said.textContent = words; };
 
-/** What a pointer leads to. @param {any} value @param {string} pointer */
+/**
+ * Resolves a JSON pointer.
+ * @param {any} value
+ * @param {string} pointer
+ */
 const at = (value, pointer) => pointer.split("/").slice(1).reduce((/** @type {any} */ of, name) => of?.[name], value);
 
-/** Puts the list as it is now in its place, moved aside as far as it was. */
+/** Replaces the list with its current state, and keeps its scroll position. */
 async function renew() {
   if (!list?.dataset.rows || held(list)) return;
   const fresh = (await part(new URL(list.dataset.rows, location.href))).querySelector("#rows");

@@ -1,20 +1,24 @@
-// Follows a log: what the host tells is put below what is there. A gap is never left without a word, the page never grows without end, and
-// never stands still: each frame makes a few rows, and rows far from the screen are not laid out.
+// Follows a log: new lines appear below the existing ones. Gaps are always marked, the page has a
+// maximum size, and it stays responsive: each frame adds a few rows, and distant rows have no
+// layout.
 
 import { Stream } from "./stream.js";
 
 const MOST_ROWS = 2000;
-/** Lines that may wait for their rows where more are told than can be drawn. */
+/** Maximum lines that wait to be drawn. */
 const MOST_BEHIND = 10_000;
-/** Rows of a list. The page has many lists, one below the other: by them the oldest rows go, and what is far from the screen is left alone. */
+/**
+ * Rows per list. The page consists of many lists, so that the oldest can be removed as a whole and
+ * distant ones need no layout.
+ */
 const LIST = 25;
-/** Rows that a frame makes at most, and milliseconds that it may make rows for. */
+/** Maximum rows and milliseconds of row creation for each frame. */
 const FRAME = 100;
 const MAKES = 5;
-/** Further down than any log goes. */
+/** A scroll position below any log. */
 const END = 1e7;
 
-/** What a row says of lines that are not there. */
+/** Texts of rows for missing lines. */
 const [MISSED, LEFT_OUT] = ["lines were missed", "lines are left out here"];
 
 /** @typedef {{ at: string, level: string, message: string, fields: Record<string, unknown>, callId: string | null, owner?: boolean }} Entry */
@@ -22,20 +26,27 @@ const [MISSED, LEFT_OUT] = ["lines were missed", "lines are left out here"];
 const box = /** @type {HTMLElement | null} */ (document.querySelector("#log"));
 const first = box?.querySelector("ol.lines");
 
-/** Letters of ASCII in one case, as the host compares them. @param {string} text */
+/**
+ * Converts ASCII letters to lowercase, as the host compares them.
+ * @param {string} text
+ */
 const folded = (text) => text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 
-/** Letters that cannot be seen, but for those that break lines. */
+/** Invisible characters, except line breaks. */
 const UNSEEN = /((?![\t\n\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0])/u;
 
-/** A text in which everything can be seen. @param {string} text @returns {string | Node} */
+/**
+ * Returns a text in which every character is visible.
+ * @param {string} text
+ * @returns {string | Node}
+ */
 function seen(text) {
-  // Most texts have nothing in them that runs the other way.
+  // Most texts contain no characters that need treatment.
   if (text.length <= 2000 && /^[ -~]*$/.test(text)) return text;
   const whole = document.createElement("bdi");
   let named = 0;
   for (const [place, piece] of text.slice(0, 2000).split(UNSEEN).entries()) {
-    // What was split by stands between what was split.
+    // Odd entries are the separators.
     if (place % 2 === 0) { whole.append(piece); continue; }
     if (named++ >= 8) { whole.append("\ufffd"); continue; }
     const name = document.createElement("span");
@@ -63,7 +74,7 @@ function inUtc() {
   try { return localStorage.getItem("times") === "utc"; } catch { return false; }
 }
 
-/** The time of the last line: most lines are of the same second as the one before. */
+/** The last formatted second, because most lines share it with the line before. */
 let second = "";
 let inWords = "";
 
@@ -102,7 +113,7 @@ function row(entry, utc) {
   return line;
 }
 
-/** What the host told of a log, or what is to be said between its lines: so many are missing, or something in words. */
+/** An event of the log, or a note between its lines: a number of missing lines, or a text. */
 /** @typedef {{ entry: Entry, id: string }} Line */
 /** @typedef {{ missing: number, words: string, before: string }} Gap */
 /** @typedef {Line | Gap | { words: string }} Told */
@@ -115,7 +126,10 @@ function follows(box, first, live) {
   const status = /** @type {HTMLElement} */ (document.querySelector("#following"));
   const aloud = /** @type {HTMLInputElement} */ (document.querySelector("#aloud"));
 
-  /** Lines that the page came with, by what tells them apart: the stream tells the last of them again. @type {Map<string, number>} */
+  /**
+   * Lines that the page came with. The stream repeats the last of them.
+   * @type {Map<string, number>}
+   */
   const came = new Map();
   let oldest = "";
   for (const line of /** @type {NodeListOf<HTMLElement>} */ (first.querySelectorAll("li"))) {
@@ -125,14 +139,17 @@ function follows(box, first, live) {
     line.tabIndex = -1;
   }
 
-  /** The list that rows are put into, and the rows of all lists. */
+  /** The list that gets new rows, and the number of rows in all lists. */
   let list = first;
   let rows = first.children.length;
-  /** Where the last line is that is on the page, for who asks what came behind it. */
+  /** Id of the last line on the page, for requests of the lines after it. */
   let shown = "";
   let hidden = 0;
   let dropped = 0;
-  /** Told, and not on the page yet. @type {Told[]} */
+  /**
+   * Received events that are not on the page yet.
+   * @type {Told[]}
+   */
   let held = [];
   let drawing = false;
 
@@ -147,10 +164,16 @@ function follows(box, first, live) {
   /** @param {number} count */
   const counted = (count) => `${count} ${count === 1 ? "line" : "lines"}`;
 
-  /** Lines that a row or what is to become one stands for. @param {Told} told */
+  /**
+   * Returns how many lines an event stands for.
+   * @param {Told} told
+   */
   const lines = (told) => ("entry" in told ? 1 : "missing" in told ? told.missing : 0);
 
-  /** Makes room for so many rows: whole lists go, the oldest first, and that is said in their place. @param {number} more */
+  /**
+   * Makes room for rows by removing the oldest lists, and shows how many lines were removed.
+   * @param {number} more
+   */
   function makeRoom(more) {
     if (rows + more <= MOST_ROWS) return;
     const old = /** @type {HTMLElement[]} */ ([...box.querySelectorAll(":scope > ol")]);
@@ -203,7 +226,7 @@ function follows(box, first, live) {
     if (held.length) soon();
   }
 
-  /** Draws with the next frame: a page that is not seen has none, and waits. */
+  /** Draws in the next frame. A hidden page has no frames, and waits. */
   function soon() {
     if (!drawing) requestAnimationFrame(draw);
     drawing = true;
@@ -216,7 +239,10 @@ function follows(box, first, live) {
     soon();
   }
 
-  /** More waits than there is room for, as while somebody reads further up: the oldest of it is left out, and that is said. */
+  /**
+   * Too many events wait, for example while the reader has scrolled up. Replaces the oldest with a
+   * note.
+   */
   function leaveOut() {
     const [oldest] = held;
     /** @type {Gap} */
@@ -225,7 +251,10 @@ function follows(box, first, live) {
     for (const told of held.splice(1, LIST)) out.missing += lines(told);
   }
 
-  /** The way to the log from its end. @param {string} words */
+  /**
+   * Returns a link to the log's page.
+   * @param {string} words
+   */
   function way(words) {
     const link = document.createElement("a");
     link.href = box.dataset.page ?? "";
@@ -233,7 +262,10 @@ function follows(box, first, live) {
     return link;
   }
 
-  /** A row that says what is missing, with the way to it. @param {Gap} told */
+  /**
+   * Returns a row for missing lines, with a link that loads them.
+   * @param {Gap} told
+   */
   function gap({ missing, words, before }) {
     const load = way("load them");
     const line = made("li", "gap", `${missing} ${words} · `, load);
@@ -241,7 +273,7 @@ function follows(box, first, live) {
     load.addEventListener("click", (event) => {
       if (!before) return;
       event.preventDefault();
-      // All that came behind the gap is told again, in its order, with what is missing.
+      // The host sends everything after the gap again, in order, with the missing lines.
       held = [];
       list = /** @type {HTMLElement} */ (line.parentElement);
       while (list.nextSibling) list.nextSibling.remove();
@@ -261,7 +293,7 @@ function follows(box, first, live) {
     const key = `${entry.at} ${entry.level} ${entry.callId ?? ""}`;
     const again = came.get(key) ?? 0;
     if (again) { came.set(key, again - 1); return; }
-    // Older than the page: it is on the next one.
+    // Older than this page: it is on the next page.
     if (box.dataset.more !== undefined && entry.at <= oldest) return;
     put({ entry, id });
   }
@@ -269,7 +301,8 @@ function follows(box, first, live) {
   const stream = new Stream({
     from(last) {
       const from = new URL(live, location.href);
-      // Where nothing was told yet: from a moment before the page was made, which is told again and known.
+      // Nothing received yet: start from before the page was made. Lines that the page has are
+      // recognized.
       if (!last) from.searchParams.set("since", `${30 + Math.ceil(performance.now() / 1000)}s`);
       return from;
     },
@@ -323,7 +356,7 @@ function follows(box, first, live) {
 if (box && first && box.dataset.live !== undefined) follows(box, first, box.dataset.live);
 
 if (box) {
-  // What is copied says when, how grave and of which call.
+  // Copied text contains time, level and call of each line.
   box.addEventListener("copy", (event) => {
     const chosen = getSelection();
     const lines = /** @type {HTMLElement[]} */ ([...box.querySelectorAll("li[data-at]")]).filter((line) => chosen?.containsNode(line, true));

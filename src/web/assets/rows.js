@@ -1,4 +1,5 @@
-// Shows what happens at the top of a list while it is looked at: the host tells that something has, and is asked for as many rows as it told of.
+// Shows new rows at the top of a list while it is visible. The host announces new rows, and the
+// script then fetches them.
 
 import { held, part, showTimes } from "./site.js";
 import { Stream } from "./stream.js";
@@ -10,20 +11,23 @@ const box = /** @type {HTMLElement | null} */ (document.querySelector("#rows"));
 
 if (box?.dataset.live) {
   const { live, rows: page = "" } = box.dataset;
-  /** Rows that stay. A list of the last ones alone says of no others that they are gone. */
+  /** Maximum rows. A list of the latest rows does not mention removed ones. */
   const most = Number(box.dataset.most ?? MOST_ROWS);
   const follow = /** @type {HTMLButtonElement} */ (document.querySelector("#follow"));
   const newer = /** @type {HTMLButtonElement} */ (document.querySelector("#newer"));
   const status = /** @type {HTMLElement} */ (document.querySelector("#following"));
   let looking = false;
-  /** Rows that were told of, and are not here yet. */
+  /** Announced rows that are not on the page yet. */
   let due = 0;
   let dropped = 0;
 
   /** @param {string} words */
   const say = (words) => { if (status.textContent !== words) status.textContent = words; };
 
-  /** The first rows of the list, and its sums, as they are now. @param {number} rows */
+  /**
+   * Fetches the first rows of the list, with its sums.
+   * @param {number} rows
+   */
   function first(rows) {
     const address = new URL(page, location.href);
     address.searchParams.set("rows", String(rows));
@@ -33,7 +37,11 @@ if (box?.dataset.live) {
   /** @param {HTMLTableRowElement} row */
   const name = (row) => row.querySelector("[data-row]")?.getAttribute("data-row");
 
-  /** A row without cells of its own. @param {number} columns @param {string} words */
+  /**
+   * Returns a row with a single cell.
+   * @param {number} columns
+   * @param {string} words
+   */
   function note(columns, words) {
     const row = document.createElement("tr");
     const cell = row.insertCell();
@@ -46,14 +54,21 @@ if (box?.dataset.live) {
     return row;
   }
 
-  /** The rows of a part of the page, and those of them that are not here. @param {Document} fresh */
+  /**
+   * Returns the rows of a fetched page, and those that are new here.
+   * @param {Document} fresh
+   */
   function compared(fresh) {
     const known = new Set([...box?.querySelectorAll("tbody tr") ?? []].map((row) => name(/** @type {HTMLTableRowElement} */ (row))));
     const theirs = /** @type {HTMLTableRowElement[]} */ ([...fresh.querySelectorAll("#rows tbody tr")]);
     return { theirs, more: theirs.filter((row) => !known.has(name(row))) };
   }
 
-  /** What was told of, and a row that is here: where it is not there, or others came between, as much as the host has on a page. @param {number} told */
+  /**
+   * Fetches the announced rows and one known row. If the known row is not among them, fetches a
+   * full page.
+   * @param {number} told
+   */
   async function asks(told) {
     const rows = Math.min(told + 1, most);
     const few = await first(rows);
@@ -62,7 +77,10 @@ if (box?.dataset.live) {
     return misses && rows < most && theirs.length === rows ? first(most) : few;
   }
 
-  /** Puts the rows that are not here on top. @param {Document} fresh */
+  /**
+   * Puts new rows on top.
+   * @param {Document} fresh
+   */
   function merge(fresh) {
     const [sums, list] = ["#sums", "#rows"].map((part) => fresh.querySelector(part));
     if (sums) document.querySelector("#sums")?.replaceChildren(...sums.childNodes);
@@ -71,7 +89,7 @@ if (box?.dataset.live) {
     const rows = box?.querySelector("tbody");
     if (!rows) return box?.replaceChildren(...list.childNodes);
     const columns = theirs[0].cells.length;
-    // Nothing of the page is known: more has happened than it shows.
+    // No row of the fetched page is known: there are more new rows than it shows.
     const gap = more.length === theirs.length && rows.rows.length ? [note(columns, "More has happened here than is shown")] : [];
     rows.prepend(...more, ...gap);
     const over = rows.rows.length - most;
@@ -107,7 +125,8 @@ if (box?.dataset.live) {
   const stream = new Stream({
     from(last) {
       const from = new URL(live, location.href);
-      // Where nothing was told yet: from a moment before the page was made, which is told again and known.
+      // Nothing received yet: start from before the page was made. Rows that the page has are
+      // recognized.
       if (!last) from.searchParams.set("since", `${30 + Math.ceil(performance.now() / 1000)}s`);
       return from;
     },
@@ -115,7 +134,7 @@ if (box?.dataset.live) {
       const { callId, id } = kind === "lagged" ? {} : JSON.parse(data);
       const known = (kind === "call" && callId) || (kind === "event" && id);
       if (kind === "error" || known && box.querySelector(`[data-row="${CSS.escape(known)}"]`)) return;
-      // How many were left out is not known, but that there are many.
+      // The number of skipped events is unknown, but large.
       due += kind === "lagged" ? most : 1;
       arrived();
     },

@@ -1,4 +1,4 @@
-// Says of a value, while it is typed, whether it is long enough to be hidden where it appears.
+// Shows while a value is typed whether it is long enough to be hidden in output.
 
 const note = document.querySelector("#short");
 const usual = note?.textContent ?? "";

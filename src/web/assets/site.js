@@ -1,6 +1,7 @@
-// What every page has of behaviour: copying, local times, the switches of the footer, one key. All of it can be read without.
+// Behavior of every page: copy buttons, local times, settings in the footer, keyboard shortcuts.
+// Pages work without it.
 
-/** What was chosen in this browser. Where nothing is kept, each page begins anew. */
+/** Settings of this browser. Without storage each page starts with the defaults. */
 const chosen = {
   /** @param {string} name */
   get(name) {
@@ -21,7 +22,7 @@ function copies(button) {
       await navigator.clipboard.writeText((code.textContent ?? "").trimEnd());
       button.textContent = "Copied";
     } catch {
-      // Without the right to write the clipboard the text is chosen, for the reader to copy.
+      // Without clipboard permission, select the text for the reader to copy.
       getSelection()?.selectAllChildren(code);
       button.textContent = "Selected";
     }
@@ -31,7 +32,7 @@ function copies(button) {
 
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-/** Times as their reader wants them, also those that came later. */
+/** Shows times as the reader prefers, also those added later. */
 export function showTimes() {
   const utc = chosen.get("times") === "utc";
   for (const time of document.querySelectorAll("time[datetime]")) {
@@ -44,19 +45,27 @@ export function showTimes() {
   }
 }
 
-/** A part of a page as it is now. It is made where all pages are, so that what others wrote stays text here too. @param {URL} address @returns {Promise<Document>} */
+/**
+ * Fetches a page as a parsed document with the usual escaping, so that text written by others stays
+ * text.
+ * @param {URL} address
+ * @returns {Promise<Document>}
+ */
 export const part = (address) => new Promise((done, failed) => {
   const asked = new XMLHttpRequest();
   asked.open("GET", address);
   asked.responseType = "document";
-  // Who is not signed in any more is led elsewhere.
+  // A redirect means that the session has ended.
   const isIt = () => asked.status === 200 && new URL(asked.responseURL).pathname === address.pathname;
   asked.onload = () => (isIt() && asked.responseXML ? done(asked.responseXML) : failed(new Error(`the host answered ${asked.status}`)));
   asked.onerror = () => failed(new Error("the host does not answer"));
   asked.send();
 });
 
-/** Whether somebody's pointer or keys are there: nothing of it moves away from under them. @param {Element} part */
+/**
+ * Returns whether the pointer or the focus is in an element, which must not move then.
+ * @param {Element} part
+ */
 export const held = (part) => part.matches(":hover, :focus-within");
 
 function showTheme() {
@@ -79,12 +88,15 @@ for (const element of document.querySelectorAll("select[data-switch]")) {
   });
 }
 
-/** Whether a key is meant for the page, and not for what is typed into or for the browser. @param {KeyboardEvent} event */
+/**
+ * Returns whether a key is meant for the page, and not for a field or the browser.
+ * @param {KeyboardEvent} event
+ */
 function heard(event) {
-  // In a shadow root, what is typed into, and not the box around it.
+  // In a shadow root, the inner element that has the focus.
   const into = /** @type {HTMLElement} */ (event.composedPath()[0]);
   const typing = into.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(into.tagName);
-  // What is typed is left first.
+  // Escape first leaves the field.
   if (event.key === "Escape" && typing && !into.isContentEditable && chosen.get("keys") !== "off") into.blur();
   return !typing && !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented && chosen.get("keys") !== "off" && !document.querySelector("dialog[open]");
 }
@@ -93,7 +105,11 @@ const ROWS = "main .rows > li, main .lines > li, main tbody > tr";
 const anyRow = () => document.querySelector(ROWS);
 const row = () => /** @type {HTMLElement | null | undefined} */ (document.activeElement?.closest(ROWS));
 
-/** Goes to the next row, or to the one before. @param {1 | -1} by @param {string} [only] those alone that are so */
+/**
+ * Goes to the next or previous row.
+ * @param {1 | -1} by
+ * @param {string} [only] selector that the row must match
+ */
 function goes(by, only) {
   const rows = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(ROWS)]);
   const here = row();
@@ -106,7 +122,7 @@ function goes(by, only) {
   next.scrollIntoView({ block: only ? "center" : "nearest" });
 }
 
-/** Whether something was typed that would be lost. */
+/** Returns whether there is typed text that would be lost. */
 const typed = () => [...document.querySelectorAll("main input, main textarea")].some((field) => {
   const { type, value, defaultValue, checked, defaultChecked } = /** @type {HTMLInputElement} */ (field);
   return type === "checkbox" || type === "radio" ? checked !== defaultChecked : value !== defaultValue;
@@ -114,16 +130,19 @@ const typed = () => [...document.querySelectorAll("main input, main textarea")].
 
 const ERROR = "[data-level=error]";
 const errors = () => document.querySelector(`.lines ${ERROR}`);
-/** The page above this one. */
+/** Returns the link to the parent page. */
 const above = () => /** @type {HTMLElement | null} */ (document.querySelector(".crumbs li:last-child a"));
-/** What copies the id of the row, or of the page. */
+/** Returns the button that copies the id of the row, or of the page. */
 const copier = () => /** @type {HTMLElement | null} */ ((row() ?? document).querySelector(".id .copy"));
 
-/** What keys do, where there is what they do it to. @type {[key: string, words: string, on: () => Element | null, act: () => void][]} */
+/**
+ * The shortcuts: key, description, element that must exist, action.
+ * @type {[key: string, words: string, on: () => Element | null, act: () => void][]}
+ */
 const KEYS = [
   ["j", "next row", anyRow, () => goes(1)],
   ["k", "row before", anyRow, () => goes(-1)],
-  // Of a row alone: a link or a button in it is pressed by itself.
+  // Only on the row itself. A focused link or button handles the key.
   ["Enter", "open the row", anyRow, () => {
     const here = document.activeElement;
     if (here?.matches(ROWS)) /** @type {HTMLElement | null} */ (here.querySelector("a[href], summary, button"))?.click();
@@ -136,11 +155,15 @@ const KEYS = [
   ["?", "these keys", () => document.body, help],
 ];
 
-/** What has a key of its own: a field is gone to, a button pressed. Two may have the same in the header and on the page itself. @type {() => Map<string, HTMLElement>} */
+/**
+ * Returns elements with their own key: a field gets the focus, a button is pressed. If two have the
+ * same key, the one on the page itself wins over the header.
+ * @type {() => Map<string, HTMLElement>}
+ */
 const own = () => new Map([.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-key], [aria-keyshortcuts]"))]
   .map((element) => [element.dataset.key ?? element.ariaKeyShortcuts ?? "", element]));
 
-/** Shows the keys of this page. */
+/** Shows the shortcuts of this page. */
 function help() {
   const title = "Keys of this page";
   const [dialog, heading, list, close] = ["dialog", "h2", "dl", "button"].map((name) => document.createElement(name));
@@ -167,7 +190,10 @@ function help() {
 
 document.querySelector("#keys")?.addEventListener("click", help);
 
-/** Sends the form that is filled in, as its first button does; one whose buttons have keys of their own knows better. @param {KeyboardEvent} event */
+/**
+ * Submits the current form with its first button, unless its buttons have keys of their own.
+ * @param {KeyboardEvent} event
+ */
 function sends(event) {
   const form = /** @type {HTMLInputElement} */ (event.composedPath()[0]).form;
   const [first] = form?.querySelectorAll("button:not([type=button])") ?? [];

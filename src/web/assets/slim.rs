@@ -1,11 +1,11 @@
-//! Styles without what is there for who writes them.
+//! Minifies style sheets.
 
-/// What stands around the marks of a style, and what is as good.
+/// Space around punctuation, and its replacement.
 const SPACES: [(&str, &str); 10] =
     [(" {", "{"), ("{ ", "{"), ("; }", "}"), (";}", "}"), (" }", "}"), ("; ", ";"), (": ", ":"), (", ", ","), (" > ", ">"), (" ~ ", "~")];
 
-/// A style without comments, ends of lines, and most of its spaces. A line of it ends where a mark does, and none of its texts has a mark
-/// with a space in it.
+/// Removes comments, line breaks and most spaces from a style sheet. Assumes that lines end with
+/// punctuation, and that no string contains punctuation with a space.
 pub(super) fn slim(style: &str) -> String {
     let (mut slim, mut rest) = (String::with_capacity(style.len()), style);
     while let Some((before, comment)) = rest.split_once("/*") {

@@ -1,9 +1,14 @@
-// Checks a receipt in the reader's browser: its signature by the host's published keys, and that the signature covers what it says.
+// Verifies a receipt in the browser: its signature with the host's public keys, and that the
+// signature covers the shown data.
 
 /** @param {string} text */
 const bytes = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
 
-/** The same value, whatever the order of its members. @param {any} value @returns {any} */
+/**
+ * Sorts the fields of a value.
+ * @param {any} value
+ * @returns {any}
+ */
 const ordered = (value) =>
   value === null || typeof value !== "object" ? value
     : Array.isArray(value) ? value.map(ordered)
@@ -19,7 +24,11 @@ async function json(path) {
   return answer.json();
 }
 
-/** Whether it holds, and in words. @param {string} path @returns {Promise<[boolean | undefined, string]>} */
+/**
+ * Verifies a receipt. Returns the result and a text.
+ * @param {string} path
+ * @returns {Promise<[boolean | undefined, string]>}
+ */
 async function check(path) {
   const { receipt: { signature, ...record } } = await json(path);
   const { keys } = await json("/.well-known/jwks.json");

@@ -1,8 +1,8 @@
-// Follows a stream of the host's until it is stopped: what is cut off is asked for again, from the last that was told.
+// Follows an event stream of the host until stopped. Reconnects from the last received event.
 
 const SOON = 500;
 const LATE = 15000;
-/** Milliseconds of reading after which the page is let go on. */
+/** Milliseconds of reading before the page gets a pause. */
 const READS = 8;
 
 class Gone extends Error { constructor(/** @type {number} */ status) { super(); this.status = status; } }
@@ -12,15 +12,16 @@ const later = (/** @type {number} */ wait) => new Promise((done) => setTimeout(d
 
 /**
  * @typedef {object} Follows
- * @property {(last: string) => URL} from where the stream is, behind what was told last
- * @property {(name: string, data: string, id: string) => void} told
- * @property {(lost: number) => void} opened after so many milliseconds without, where the connection was lost
- * @property {() => void} lost the connection is, and it is asked for anew
- * @property {(status: number) => void} gone there is nothing to follow any more
+ * @property {(last: string) => URL} from returns the address of the stream after the last event
+ * @property {(name: string, data: string, id: string) => void} told called for each event
+ * @property {(lost: number) => void} opened called when connected, with the milliseconds since a
+ * lost connection
+ * @property {() => void} lost called when the connection is lost and a new one is tried
+ * @property {(status: number) => void} gone called when the stream has ended for good
  */
 
 export class Stream {
-  /** The id of what was told last. */
+  /** Id of the last received event. */
   last = "";
   /** @type {AbortController | undefined} */
   #going;
@@ -32,7 +33,7 @@ export class Stream {
 
   get going() { return this.#going !== undefined; }
 
-  /** Follows from behind what was told last. */
+  /** Starts after the last received event. */
   start() {
     this.stop();
     this.#going = new AbortController();
@@ -70,7 +71,11 @@ export class Stream {
     }
   }
 
-  /** Reads one stream to its end. @param {AbortSignal} signal @param {() => void} opened */
+  /**
+   * Reads one stream to its end.
+   * @param {AbortSignal} signal
+   * @param {() => void} opened
+   */
   async #read(signal, opened) {
     const headers = { accept: "text/event-stream", ...(this.last && { "last-event-id": this.last }) };
     const answer = await fetch(this.#follows.from(this.last), { headers, signal });
@@ -86,7 +91,7 @@ export class Stream {
       const blocks = (rest + value).split("\n\n");
       rest = blocks.pop() ?? "";
       for (const block of blocks) this.#event(block);
-      // What has come already is read without a pause: the page is given one.
+      // Buffered data arrives without a pause, so give the page one.
       if (performance.now() - began < READS) continue;
       await later(0);
       if (signal.aborted) return;

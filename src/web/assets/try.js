@@ -1,8 +1,9 @@
-// Calls a tool without leaving its page, and tells what happens as it happens. What is sent is the page's own form, as the browser would
-// send it: sent again, it is the same call with the same payment. Without this script the next page is the answer.
-// What few visitors need is loaded when they do: a wallet's script where there is a wallet, that of drafts once there is one.
+// Calls a tool without leaving its page, and shows events as they arrive. It sends the page's own
+// form as the browser would, so a retry is the same call with the same payment. Without this script
+// the answer is a new page. Rarely needed scripts load on demand: the wallet's if there is a
+// wallet, that of drafts if there is one.
 
-/** Most lines that are told of what a tool says on its way, and most characters of a result that are shown. */
+/** Maximum progress lines, and maximum characters of a shown result. */
 const LINES = 200;
 const SHOWN = 20000;
 
@@ -19,7 +20,11 @@ function made(name, text = "", attributes = {}) {
 
 const place = document.querySelector("[data-happens]") ?? document.querySelector("main .wrap")?.appendChild(made("section", "", { "data-happens": "" }));
 
-/** The events of a stream, each with its text as it came. @param {ReadableStream<Uint8Array>} body @returns {AsyncGenerator<[string, any, string]>} */
+/**
+ * Yields the events of a stream, each with its original text.
+ * @param {ReadableStream<Uint8Array>} body
+ * @returns {AsyncGenerator<[string, any, string]>}
+ */
 async function* events(body) {
   const reader = body.getReader();
   const decoder = new TextDecoder();
@@ -37,15 +42,22 @@ async function* events(body) {
   }
 }
 
-/** Has buttons of forms do something, or nothing. @param {boolean} on @param {string} [which] */
+/**
+ * Enables or disables the buttons of forms.
+ * @param {boolean} on
+ * @param {string} [which]
+ */
 function press(on, which = "main form") {
   for (const form of document.querySelectorAll(which)) for (const button of form.querySelectorAll("button")) button.disabled = !on;
 }
 
-/** Whether a form pays. @param {HTMLFormElement} form */
+/**
+ * Returns whether a form pays.
+ * @param {HTMLFormElement} form
+ */
 const pays = (form) => form.dataset.told !== undefined;
 
-/** What happened, line by line. */
+/** The list of events of a call. */
 class Told {
   constructor() {
     this.said = 0;
@@ -67,7 +79,10 @@ class Told {
     return line;
   }
 
-  /** What the tool says on the way: so much of it, and how much more there was. @param {string} text */
+  /**
+   * Adds a progress message of the tool. Beyond the maximum, only counts them.
+   * @param {string} text
+   */
   progress(text) {
     this.said += 1;
     if (this.said <= LINES) this.line(text);
@@ -88,7 +103,10 @@ class Told {
   }
 }
 
-/** Counts the seconds of a run. @param {HTMLElement} line */
+/**
+ * Counts the seconds of a run.
+ * @param {HTMLElement} line
+ */
 function counts(line) {
   const began = performance.now();
   const show = () => { line.textContent = `running ${((performance.now() - began) / 1000).toFixed(1)} s`; };
@@ -97,14 +115,21 @@ function counts(line) {
   return () => { clearInterval(timer); show(); };
 }
 
-/** Text to be read in a box of its own, as much of it as a page can take. @param {string} text */
+/**
+ * Returns elements that show a text, cut to the maximum.
+ * @param {string} text
+ */
 function box(text) {
   const code = made("div", "", { class: "code" });
   code.append(made("pre", text.slice(0, SHOWN), { tabindex: "0" }));
   return text.length > SHOWN ? [code, made("p", `These are the first ${SHOWN} characters.`, { class: "note" })] : [code];
 }
 
-/** What is seen when it is asked for. @param {string} name @param {string} text */
+/**
+ * Returns a closed section with a text.
+ * @param {string} name
+ * @param {string} text
+ */
 function folded(name, text) {
   const folded = made("details", "", { class: "way" });
   folded.append(made("summary", name), ...box(text));
@@ -128,7 +153,11 @@ function showResult(answer, told, headers, raw) {
   );
 }
 
-/** What became of a payment. @param {string | undefined} id @returns {Promise<string>} */
+/**
+ * Returns the state of a payment.
+ * @param {string | undefined} id
+ * @returns {Promise<string>}
+ */
 async function state(id) {
   if (!id) return "";
   try {
@@ -140,14 +169,22 @@ async function state(id) {
   }
 }
 
-/** What is offered when no answer came: nothing but the same. @param {HTMLFormElement} form @param {Told} told @param {string} [id] */
+/**
+ * Offers a retry of the same call after no answer came.
+ * @param {HTMLFormElement} form
+ * @param {Told} told
+ * @param {string} [id]
+ */
 async function lost(form, told, id) {
   const known = await state(id ?? form.dataset.payment);
   if (known) told.line(`the payment is ${known}`);
   told.button(pays(form) ? AGAIN : "Call again", () => call(form));
 }
 
-/** Nothing is sent beside it, until it has ended. @param {HTMLFormElement} form */
+/**
+ * Sends a call. Other buttons are disabled until it has ended.
+ * @param {HTMLFormElement} form
+ */
 async function call(form) {
   const body = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (typeof value === "string") body.append(name, value);
@@ -162,7 +199,7 @@ async function call(form) {
   try {
     const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "text/event-stream" } });
     if (!answer.headers.get("content-type")?.startsWith("text/event-stream") || !answer.body) {
-      // A page: the browser asks for it itself, by the same form.
+      // The answer is a page. Let the browser submit the same form.
       HTMLFormElement.prototype.submit.call(form);
       return;
     }
@@ -176,14 +213,14 @@ async function call(form) {
       if (name === "result") {
         wallet?.answered(form);
         showResult(data, told, answer.headers, raw);
-        // What was paid for is not paid for again by this page.
+        // Do not pay again for a paid call from this page.
         press(true, pays(form) ? "main form:not([data-call])" : "main form");
       } else {
         await showError(data.error ?? {}, form, told, known);
       }
     }
   } catch {
-    // What is said below.
+    // Reported below.
   }
   stop();
   if (!ended) {
@@ -192,7 +229,10 @@ async function call(form) {
   }
 }
 
-/** The wallet of the browser, where there is one that may be asked. @type {typeof import("./wallet.js").wallet | undefined} */
+/**
+ * The script for the browser's wallet, once loaded.
+ * @type {typeof import("./wallet.js").wallet | undefined}
+ */
 let wallet;
 
 /** @param {any} error @param {HTMLFormElement} form @param {Told} told @param {string} [id] */
@@ -212,13 +252,17 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   const button = event.submitter;
   if (!(form instanceof HTMLFormElement) || form.dataset.call === undefined || !place || event.defaultPrevented) return;
-  // The other buttons of a form show its input in another way.
+  // The other buttons of a form only change how it shows its input.
   if (button instanceof HTMLButtonElement && button.name) return;
   event.preventDefault();
   void call(form);
 });
 
-/** What is typed into a form, of which nothing is a secret of the form. @param {HTMLFormElement} form @returns {[string, string][]} */
+/**
+ * Returns the typed fields, without the form's own hidden ones.
+ * @param {HTMLFormElement} form
+ * @returns {[string, string][]}
+ */
 const typed = (form) => [...new FormData(form)].flatMap(([name, value]) => {
   const field = form.querySelector(`[name="${CSS.escape(name)}"]:not([type=hidden])`);
   return field && typeof value === "string" ? [[name, value.replaceAll("\r\n", "\n")]] : [];
@@ -236,7 +280,7 @@ function put(form, text) {
   }
 }
 
-// The input of each tool is kept, by who is signed in and by how it is typed: in fields or as JSON.
+// Keep the input of each tool for each user, separately for fields and JSON.
 const input = document.querySelector("form.try[data-slug]");
 if (input instanceof HTMLFormElement) {
   const { owner = "", slug = "" } = input.dataset;

@@ -1,14 +1,15 @@
-// Pays with a wallet of the browser (EIP-1193): it signs what the page says is asked for, once. What was signed is kept in this tab before
-// it is sent, so that a lost answer is asked for with the same payment, and nothing else is signed until it was answered.
+// Pays with a browser wallet (EIP-1193), which signs the request on the page once. The signed
+// payment is kept in this tab before it is sent, so that a retry after a lost answer uses the same
+// payment. Nothing else is signed before it was answered.
 
-/** The contract that takes permits, and the one that takes what was charged of them. */
+/** The Permit2 contract, and the contract that settles up to an amount. */
 const PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 const UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
 
-/** How long a payment can be shown beyond what is asked for, in seconds. */
+/** Seconds that a payment stays valid beyond the requested time. */
 const MARGIN = 600;
 
-/** Where in this tab a payment of this tool is kept. */
+/** Storage key of this tool's payment in this tab. */
 const place = `payment ${location.pathname}`;
 
 /** @typedef {{ id: string, until: number, fields: [string, string][] }} Kept */
@@ -19,14 +20,23 @@ const struct = (fields) => fields.map(([name, type]) => ({ name, type }));
 /** @param {string} text */
 const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 
-/** What the host knows a payment by. @param {any} accepted @param {string} from @param {string} nonce */
+/**
+ * Returns the host's id of a payment.
+ * @param {any} accepted
+ * @param {string} from
+ * @param {string} nonce
+ */
 async function idOf(accepted, from, nonce) {
   const parts = [accepted.network, accepted.asset.toLowerCase(), from.toLowerCase(), nonce];
   const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(parts.join("\n")));
   return `pmt_${[...new Uint8Array(hash).slice(0, 16)].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** What is signed for an offer, and the payload without its signature. @param {any} accepted @param {string} from */
+/**
+ * Returns the data to sign for an offer, and the payload without its signature.
+ * @param {any} accepted
+ * @param {string} from
+ */
 function typed(accepted, from) {
   const chainId = Number(accepted.network.split(":")[1]);
   const until = String(Math.floor(Date.now() / 1000) + Number(accepted.maxTimeoutSeconds) + MARGIN);
@@ -84,8 +94,10 @@ function recall() {
   }
 }
 
-/** Forgets a payment that can buy nothing: it was given back, or expired without a use. One that was settled has an answer yet to be
- * read. Answers whether one is left. */
+/**
+ * Forgets a payment that cannot buy anything: it was released, or expired unused. A settled one has
+ * an answer to fetch. Returns whether a payment is left.
+ */
 async function keeps() {
   const kept = recall();
   if (!kept) return false;
@@ -96,7 +108,12 @@ async function keeps() {
   return !ended;
 }
 
-/** Has the wallet sign what the form says, and keeps it. @param {any} wallet @param {HTMLFormElement} form @param {any} offer */
+/**
+ * Lets the wallet sign the form's payment, and keeps it.
+ * @param {any} wallet
+ * @param {HTMLFormElement} form
+ * @param {any} offer
+ */
 async function sign(wallet, form, { accepted, resource }) {
   const said = new FormData(form);
   for (const name of ["amount", "asset", "network"]) if (said.get(name) !== accepted[name]) throw new Error("the page does not say what is to be signed");
@@ -112,7 +129,11 @@ async function sign(wallet, form, { accepted, resource }) {
   fill(form, recall());
 }
 
-/** Puts a payment that is kept into the form. @param {HTMLFormElement} form @param {Kept | undefined} kept */
+/**
+ * Fills a kept payment into the form.
+ * @param {HTMLFormElement} form
+ * @param {Kept | undefined} kept
+ */
 function fill(form, kept) {
   if (!kept) throw new Error("this tab keeps nothing: what is signed could be lost");
   for (const [name, value] of kept.fields) {
@@ -123,12 +144,19 @@ function fill(form, kept) {
 }
 
 export const wallet = {
-  /** Nothing of what a form has sent is open any more. @param {HTMLFormElement} form */
+  /**
+   * Forgets the payment of a form that was answered.
+   * @param {HTMLFormElement} form
+   */
   answered(form) {
     if (form.closest("[data-wallet]")) sessionStorage.removeItem(place);
   },
 
-  /** Shows the wallet's way to pay. @param {HTMLElement} section @param {(form: HTMLFormElement) => unknown} call */
+  /**
+   * Shows the wallet as a way to pay.
+   * @param {HTMLElement} section
+   * @param {(form: HTMLFormElement) => unknown} call
+   */
   begin(section, call) {
     const form = section.querySelector("form");
     const button = section.querySelector("[data-sign]");

@@ -1,5 +1,5 @@
-//! What a form sent that cannot be done yet, since the session that it was of has ended: the page on which its sender signs in carries
-//! it on, and the one after that sends it. Nothing is done by signing in.
+//! Forms whose session ended before they were sent: the sign-in page carries the form on, and the
+//! page after that offers to send it. Signing in alone does nothing.
 
 use maud::{Markup, html};
 use tollhouse_account::session::Opened;
@@ -10,20 +10,20 @@ use crate::{
     shell::home,
 };
 
-/// What stands before the name of a field that is carried on, and the same as browsers send it.
+/// Prefix of the names of carried fields, plain and as browsers encode it.
 const CARRIED: &str = "sent:";
 pub(super) const CARRIED_SENT: &str = "sent%3A";
 
-/// The field that says where the form goes.
+/// Field with the address of the carried form.
 const ACTION: &str = "again";
 
-/// Fields that hold a secret: nothing ever fills them in again.
+/// Fields with secrets, which are never filled in again.
 const SECRETS: [&str; 5] = ["credential", "credit", "link", "text:/value", "header:x-developer-credit"];
 
-/// Letters of a field that are shown before it is sent.
+/// Number of characters of a field that are shown before it is sent.
 const SHOWN: usize = 200;
 
-/// A form that was sent, and not done.
+/// A form that was sent but not performed.
 #[derive(Debug)]
 pub(crate) struct Sent {
     action: String,
@@ -31,21 +31,22 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// What was sent to `action`; `None` where that is no form of the dashboard's, or is a secret.
+    /// Takes the form sent to `action`. Returns `None` if it is not a form of the dashboard, or
+    /// contains a secret.
     pub(super) fn of(action: &str, fields: &Fields) -> Option<Self> {
         let is_secret = fields.all().any(|(name, _)| SECRETS.contains(&name));
         let kept = fields.all().filter(|(name, _)| *name != "csrf").map(|(name, value)| (name.to_owned(), value.to_owned()));
         (is_form(action) && !is_secret).then(|| Self { action: action.to_owned(), fields: kept.collect() })
     }
 
-    /// What the form that somebody signs in by carries on.
+    /// Returns the form that a sign-in form carries.
     pub(crate) fn carried(fields: &Fields) -> Option<Self> {
         let action = fields.get(ACTION).filter(|action| is_form(action))?.to_owned();
         let kept = fields.all().filter_map(|(name, value)| Some((name.strip_prefix(CARRIED)?.to_owned(), value.to_owned())));
         Some(Self { action, fields: kept.collect() })
     }
 
-    /// For the form that somebody signs in by.
+    /// Returns the hidden fields that carry this form in a sign-in form.
     pub(crate) fn carry(&self) -> Markup {
         html! {
             input type="hidden" name=(ACTION) value=(self.action);
@@ -53,7 +54,7 @@ impl Sent {
         }
     }
 
-    /// What is sent, and the button that sends it for this session.
+    /// Shows the contents, with a button that sends them in this session.
     pub(crate) fn form(&self, session: &Opened) -> Markup {
         let typed = self.fields.iter().filter(|(_, value)| !value.is_empty());
         let typed: Vec<_> = typed.filter_map(|(name, value)| Some((said(name)?, Some(first(value, SHOWN))))).collect();
@@ -69,7 +70,7 @@ impl Sent {
     }
 }
 
-/// What a field is called to people; `None` of what nobody has typed.
+/// Returns a field's name for people, or `None` if nobody typed it.
 fn said(name: &str) -> Option<&str> {
     match name.split_once(':') {
         Some(("header", _)) => None,
@@ -89,7 +90,7 @@ mod tests {
         Fields::read(form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().as_bytes())
     }
 
-    /// The values of hidden fields, by their names.
+    /// Returns the values of hidden fields by name.
     fn hidden(markup: &str) -> Vec<(&str, &str)> {
         let value = |input: &'_ str, name: &str| {
             let begin = input.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;

@@ -1,40 +1,41 @@
-//! How fields become a JSON body: a field's name says what it is, and where it goes.
+//! Conversion of form fields to a JSON body. A field's name contains its type and its place.
 //!
 //! ```text
-//! text:/name          as it is                       lines:/tags       a list: one a line, trimmed, none of them empty
+//! text:/name          as it is                       lines:/tags       a list: one per line, trimmed, without empty ones
 //! some:/reason        left out when empty            each:/parts       a list of all fields of the name; an empty one adds nothing
 //! number:/priceUsd    left out when empty            json:/inputSchema JSON; left out when empty
-//! flag:/paused        `true` or `false`; the last    number:/limits/wallMs   makes the objects above it
+//! flag:/paused        `true` or `false`; the last    number:/limits/wallMs   creates the objects above it
 //! ```
 
 use serde_json::{Map, Number, Value};
 use tollhouse_front::{Code, Fault};
 
-/// Members that a pointer may lead through.
+/// Maximum depth of a pointer.
 const MAX_DEPTH: usize = 4;
 
-/// The fields of a form, in its order. Line ends are single, as they were in the browser's field.
+/// The fields of a form, in order. Line ends are normalized to `\n`.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Of a body as browsers send it.
+    /// Parses a form body.
     pub(crate) fn read(body: &[u8]) -> Self {
         Self(form_urlencoded::parse(body).map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n"))).collect())
     }
 
-    /// The last value under a name: a box that is ticked comes behind what stands for one that is not.
+    /// Returns the last value of a name. A checked box follows the hidden field for the unchecked
+    /// one.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All fields.
+    /// Iterates over all fields.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
-/// The body that the fields make; other fields are none of it.
+/// Builds the body from the fields. Fields without a type prefix are ignored.
 pub(crate) fn body(fields: &Fields) -> Result<Value, Fault> {
     let mut body = Value::Object(Map::new());
     for (name, text) in fields.all() {
@@ -46,7 +47,7 @@ pub(crate) fn body(fields: &Fields) -> Result<Value, Fault> {
     Ok(body)
 }
 
-/// What a field means; `None` where it is left out, or is no part of a body.
+/// Converts a field. Returns `None` if it is left out or not part of the body.
 fn value(kind: &str, pointer: &str, text: &str) -> Result<Option<Value>, Fault> {
     let wrong = |what: &str| Fault::invalid(Code::InvalidRequest, format!("`{pointer}` {what}"), pointer);
     let trimmed = text.trim();
@@ -63,7 +64,7 @@ fn value(kind: &str, pointer: &str, text: &str) -> Result<Option<Value>, Fault> 
     })
 }
 
-/// Puts a value to where its pointer leads, in objects that are made on the way; lists that are gathered get longer.
+/// Puts a value at its pointer. Creates missing objects, and appends to lists.
 fn place(body: &mut Value, pointer: &str, value: Value, gathers: bool) -> Result<(), Fault> {
     let wrong = || Fault::bad_request(format!("the form has no place for `{pointer}`"));
     let names: Vec<_> = pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect();

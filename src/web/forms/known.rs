@@ -1,22 +1,22 @@
-//! What forms may ask for, and what is said once it was done.
+//! The operations that forms can request, and their confirmations.
 
 use sha2::{Digest as _, Sha256};
 use tollhouse_account::session::Opened;
 
-/// Hex digits by which a session knows its own mark.
+/// Number of hex digits of a session's mark.
 const MARK_DIGITS: usize = 16;
 
-/// What a form may ask for.
+/// An operation that a form can request.
 pub(super) struct Form {
-    /// The operation.
+    /// The operation id.
     pub(super) id: &'static str,
-    /// What is said once it was done.
+    /// The confirmation after it was done.
     pub(super) said: &'static str,
-    /// Its answer has in it what is told this once.
+    /// Whether its answer contains something that is shown only once.
     pub(super) once: bool,
 }
 
-/// All that forms ask for.
+/// All operations of forms.
 const FORMS: &[Form] = &[
     done("makePayout", "All that waited is in a packet now."),
     done("setPayoutSettings", "Payouts go there from now on."),
@@ -50,18 +50,19 @@ pub(super) fn form(id: &str) -> Option<&'static Form> {
     FORMS.iter().find(|form| form.id == id)
 }
 
-/// Whether the answer of an operation is shown once: its form goes on to a page of its own.
+/// Returns whether the answer of an operation is shown once, on a page of its own.
 pub(crate) fn is_once(id: &str) -> bool {
     form(id).is_some_and(|form| form.once)
 }
 
-/// What a page's address says of what was done: it can be made by who has the session alone.
+/// Returns the mark for a page's address that confirms an operation. Only the session's owner can
+/// make it.
 pub(super) fn mark(session: &Opened, id: &str) -> String {
     let hash = hex::encode(Sha256::digest(format!("{}\n{id}", session.form_token)));
     format!("{id}.{}", &hash[..MARK_DIGITS])
 }
 
-/// What was done, and what is said of it, on the page that a form leads back to.
+/// Returns the operation and its confirmation for the page that a form leads back to.
 pub(crate) fn said(session: &Opened, asked: &str) -> Option<(&'static str, &'static str)> {
     let (_, query) = asked.split_once('?')?;
     let done = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "done")?.1;

@@ -1,22 +1,22 @@
-//! Which addresses forms lead back to, and which ones they are sent to: those of the dashboard, and nowhere else.
+//! Checks of the addresses that forms use: only those of the dashboard.
 
 use percent_encoding::percent_decode_str;
 
-/// Most bytes of an address: what goes on to it, and says so, stays a small form.
+/// Maximum length of an address, in bytes, so that forms which carry it stay small.
 const MOST: usize = 2 << 10;
 
-/// Whether this is the address of a page of the dashboard.
+/// Returns whether this is the address of a dashboard page.
 pub(crate) fn is_page(path: &str) -> bool {
     let begins = path.strip_prefix("/dashboard").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']));
     let below = begins && path.len() <= MOST;
     let names = path.split(['?', '#']).next().unwrap_or_default();
-    // What leads up would lead out of it: to what others wrote.
+    // Parent segments could lead out of the dashboard, to content of others.
     let leads_on = names.split('/').skip(2).all(|name| !matches!(&*percent_decode_str(name).decode_utf8_lossy(), "." | ".."));
     let acts = ["/dashboard/api/", "/dashboard/do/"].iter().any(|start| names.starts_with(start));
     below && leads_on && !acts && !names.contains("//") && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
 }
 
-/// Whether forms of pages are sent there.
+/// Returns whether forms of pages can be sent to this address.
 pub(super) fn is_form(path: &str) -> bool {
     let operation = path.strip_prefix("/dashboard/do/");
     let names_one = |id: &str| !id.is_empty() && path.len() <= MOST && id.bytes().all(|byte| byte.is_ascii_alphanumeric());

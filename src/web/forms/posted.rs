@@ -1,4 +1,4 @@
-//! What a form sent, once it is sure that a page of this host sent it.
+//! A submitted form, verified to come from a page of this host.
 
 use std::sync::Arc;
 
@@ -24,35 +24,39 @@ use crate::{
     visitor::{Refused, Visitor},
 };
 
-/// Most bytes of a form of who is not signed in: as much as somebody has written whose session ended meanwhile.
+/// Maximum size of a form without a session, in bytes. Large enough for a form whose session ended
+/// while it was filled in.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Most fields of a form: one of nothing costs the page that carries it on a hundred times its byte.
+/// Maximum fields of a form. On the page that carries it, an empty field takes a hundred times its
+/// size.
 const MOST_FIELDS: usize = 4_096;
 
-/// The same of the form that somebody signs in by: what it is without another one, and a whole one of somebody whose session ended just then
-/// with what each of its fields is longer by.
+/// Maximum size in bytes and fields of the sign-in form: its own fields, and a complete carried
+/// form with the prefix of each field.
 const SIGN_IN_BYTES: usize = body::SMALL_BODY_BYTES + body::MANAGEMENT_BODY_BYTES + MOST_FIELDS * CARRIED_SENT.len();
 const SIGN_IN_FIELDS: usize = SIGN_IN_OWN + MOST_FIELDS;
 
-/// Fields of its own: the token of a session, where another form goes, where its sender does, and the credential.
+/// The sign-in form's own fields: the session token, the carried address, the return address, and
+/// the credential.
 const SIGN_IN_OWN: usize = 4;
 
-/// What a form sent, and who sent it: at most so many bytes of a stranger, and so many fields.
+/// A submitted form with its sender. The limits on bytes and fields apply to senders without a
+/// session.
 pub(crate) struct Posted<const MOST: usize = MOST_BYTES, const FIELDS: usize = MOST_FIELDS> {
     pub(crate) visitor: Visitor,
     pub(crate) fields: Fields,
-    /// Where it was sent to.
+    /// The address that it was sent to.
     action: String,
 }
 
-/// The same of who is signed in. What anyone else sent is kept until they are.
+/// A form from a signed-in visitor. Without a session, the form is kept until the visitor signs in.
 pub(crate) struct PostedBySession(pub(crate) Posted);
 
-/// What somebody signs in by, which may carry on any form that was sent before.
+/// The sign-in form, which may carry any other form.
 pub(crate) type PostedToSignIn = Posted<SIGN_IN_BYTES, SIGN_IN_FIELDS>;
 
-/// The same where it carries on no more than somebody has typed in a few fields.
+/// A sign-in form that carries at most a few short fields.
 pub(crate) type PostedInBrief = Posted<{ body::SMALL_BODY_BYTES }, MOST_FIELDS>;
 
 impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Posted<MOST, FIELDS> {
@@ -65,7 +69,7 @@ impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Post
         if media.split(';').next().unwrap_or_default().trim() != "application/x-www-form-urlencoded" {
             return Err(fault(Fault::new(Code::UnsupportedMediaType, "a form is sent as `application/x-www-form-urlencoded`")));
         }
-        // Escaped, a source at its ceiling may be three times as long.
+        // Escaped, a source of maximum size may be three times as long.
         let most = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
         let bytes = body::read(&services.shared.intake, peer(&parts.extensions), body, most).await.map_err(fault)?;
         if bytes.iter().filter(|byte| **byte == b'&').count() >= FIELDS {
@@ -94,8 +98,8 @@ impl FromRequest<Arc<Services>> for PostedBySession {
 }
 
 impl<const MOST: usize, const FIELDS: usize> Posted<MOST, FIELDS> {
-    /// The page from which it is sent again: at once where it was of another session than there is now, or else by who signs in. The
-    /// fault, where nothing of it may be kept.
+    /// Returns the page to send the form again: directly if the session was replaced, or after
+    /// sign-in. Returns the fault itself if the form must not be kept.
     pub(crate) async fn again(&self, why: Fault) -> Response {
         let Some(sent) = Sent::of(&self.action, &self.fields) else { return fault(why) };
         let nobody = self.visitor.unsigned();
@@ -128,7 +132,7 @@ fn fault(fault: Fault) -> Response {
     fault.into_response()
 }
 
-/// Whether a page of this session asks: nobody else knows the token.
+/// Checks the form token, which only pages of this session know.
 pub(crate) fn genuine(session: &Opened, shown: &str) -> Result<(), Fault> {
     match shown.as_bytes().ct_eq(session.form_token.as_bytes()).into() {
         true => Ok(()),

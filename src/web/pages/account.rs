@@ -1,4 +1,4 @@
-//! `/dashboard/account`: who is signed in, from where, and what is done about it.
+//! `/dashboard/account`: the current user, their sessions, and actions on them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     visitor::{Refused, SignedIn, Visitor},
 };
 
-/// Letters of what a browser calls itself.
+/// Maximum length of a browser's user agent.
 const BROWSER: usize = 120;
 
 pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
@@ -34,7 +34,7 @@ pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor
     let sessions = services.sessions.list(&session.owner).await.map_err(Fault::from)?;
     let record = match session.kind {
         Kind::Builder => match visitor.get("/ai/builders/me").await {
-            // Who is suspended reads what they earned, and no more.
+            // A suspended builder can read only their earnings.
             Err(refused) if refused.is(Code::BuilderSuspended) => Bulk::default(),
             record => record?,
         },
@@ -49,7 +49,7 @@ pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor
     Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::Account, "Account", main) }).await)
 }
 
-/// `POST /dashboard/sessions/end`: ends the session that `name` names, or all of them.
+/// `POST /dashboard/sessions/end`: ends the session in `name`, or all sessions.
 pub(crate) async fn end(State(services): State<Arc<Services>>, posted: PostedBySession) -> Result<Response, Refused> {
     let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let Some(session) = visitor.session() else { return Err(Fault::from(Code::Unauthorized).into()) };
@@ -89,10 +89,10 @@ fn key(visitor: &Visitor) -> Markup {
     }
 }
 
-/// What a browser calls itself, by the two words of it that people know; as it is where none is among them.
+/// Returns browser and system of a user agent, or the user agent itself if neither is known.
 fn browser(named: &str) -> Markup {
     let found = |known: &[(&str, &'static str)]| known.iter().find(|(sign, _)| named.contains(sign)).map(|(_, name)| *name);
-    // Most call themselves by the names of others too, behind their own.
+    // Most user agents also contain names of other browsers, after their own.
     let kinds =
         [("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"), ("curl/", "curl")];
     let systems =

@@ -1,4 +1,4 @@
-//! `/dashboard/admin` and below: what waits for an admin, what they see, and what they decide.
+//! `/dashboard/admin` and below: pending decisions and overviews for admins.
 
 mod audit;
 mod builder;

@@ -1,4 +1,4 @@
-//! `/dashboard/tools/{slug}/calls`: how a tool's calls ended, one by one, and what those that failed have in common.
+//! `/dashboard/tools/{slug}/calls`: the outcomes of a tool's calls, and sums of failures.
 
 use std::collections::BTreeMap;
 
@@ -33,11 +33,11 @@ const ROWS: usize = 40;
 /// Digits of a version's hash in a row.
 const VERSION: usize = 8;
 
-/// Letters of a moment, and of one to the minute.
+/// Characters of a time, and of a time without seconds.
 const MOMENT: usize = 32;
 const MINUTES: usize = 16;
 
-/// Spans that are offered: as they are asked for, and in words.
+/// Selectable time spans: query value and label.
 const SPANS: [(&str, &str); 5] =
     [("", "as far as they are kept"), ("1h", "an hour"), ("24h", "a day"), ("7d", "7 days"), ("30d", "30 days")];
 
@@ -56,7 +56,7 @@ pub(crate) async fn page(
     let path = with_query(&format!("{api}/calls"), fields);
     let found = visitor.get(&path).await?;
     let (from, step) = of_series(asked.get("since"), asked.get("until"));
-    // Further back than series go there are calls, and no sums of them.
+    // Calls are kept longer than series, so there may be no sums.
     let series = visitor
         .get(&with_query(&format!("{api}/metrics"), [("since", from), ("until", asked.get("until")), ("step", step)]))
         .await
@@ -87,7 +87,7 @@ pub(crate) async fn page(
     Ok(visitor.show(page.under("/dashboard", "Tools").under(&places::of_tool(&slug, ""), &slug)).await)
 }
 
-/// Whose tool the visitor looks at.
+/// The relation of the visitor to the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Own,
@@ -95,7 +95,7 @@ enum Whose {
 }
 
 impl Whose {
-    /// Of what its owner did.
+    /// Returns how to name the owner's calls.
     fn owners(self) -> &'static str {
         match self {
             Self::Own => "your own",
@@ -104,22 +104,22 @@ impl Whose {
     }
 }
 
-/// What is shown of a tool's calls.
+/// The data of the page.
 struct Shown<'a> {
     slug: &'a str,
     asked: &'a Asked,
-    /// Of this page.
+    /// Path of this page.
     path: String,
     whose: Whose,
     simulated: bool,
 }
 
 impl Shown<'_> {
-    /// All of them added up, and those that failed by their codes.
+    /// Shows the sums of all calls, and of failed ones by code.
     fn sums(&self, series: &Value) -> Markup {
         let buckets = series["buckets"].as_array().map(Vec::as_slice).unwrap_or_default();
         let Some(first) = buckets.first() else { return html! {} };
-        // Where the buckets are days, the calls from the start of the first one on are those that are added up.
+        // If the buckets are days, the sums begin at the start of the first day.
         let from = if series["step"] == "1d" { day(first["at"].as_str().unwrap_or_default()) } else { self.asked.get("since") };
         let with_code = |code: &str| self.asked.with(&self.path, &[("code", code), ("since", from), ("cursor", "")]);
         let sum = |name: &str| buckets.iter().filter_map(|bucket| bucket[name].as_u64()).sum::<u64>();
@@ -181,7 +181,7 @@ impl Shown<'_> {
         }
     }
 
-    /// What script follows the list by; a page of what is over is not followed.
+    /// Returns how the script follows the list, or `None` for a page of past calls.
     fn followed(&self, api: &str) -> Option<Followed> {
         let is_over = ["until", "cursor"].iter().any(|name| !self.asked.get(name).is_empty());
         let live = || with_query(&format!("/dashboard/api{api}/calls"), [("outcome", self.asked.get("code"))]);
@@ -248,7 +248,7 @@ impl Shown<'_> {
         ]
     }
 
-    /// How a call was paid, and whether it was.
+    /// Shows how a call was paid, and whether.
     fn paid(&self, call: &Value) -> Markup {
         let way = call["payment"].as_str().unwrap_or_default();
         html! {
@@ -265,12 +265,12 @@ impl Shown<'_> {
     }
 }
 
-/// The calls of an answer.
+/// Returns the calls of an answer.
 fn listed(found: &Value) -> &[Value] {
     found["calls"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// How a call ended, and why: the words of it unfold.
+/// Shows the outcome of a call. Its reason can be unfolded.
 fn ended(call: &Value) -> Markup {
     html! {
         (state(call["outcome"].as_str().unwrap_or_default()))
@@ -284,7 +284,7 @@ fn ended(call: &Value) -> Markup {
     }
 }
 
-/// What is said to who mends a tool, of failures that callers are told less of.
+/// Meanings of failures for the tool's owner, with more detail than callers get.
 const MEANINGS: [(&str, &str); 5] = [
     ("error_status", "the handler told of a failure itself, by the status of its answer or by `isError`"),
     ("handler_failed", "the handler threw an error, or never came to an answer; nothing was charged"),
@@ -293,7 +293,7 @@ const MEANINGS: [(&str, &str); 5] = [
     ("sandbox_crashed", "the process that the handler ran in ended under it; nothing was charged"),
 ];
 
-/// What a code means: in these words, or in those of the table of faults.
+/// Returns the meaning of a code, from this list or from the table of faults.
 fn meaning(code: &str) -> &'static str {
     if let Some((_, words)) = MEANINGS.iter().find(|(known, _)| *known == code) {
         return words;

@@ -1,4 +1,4 @@
-//! `/dashboard/credit`: what a credit has left, what moved it, and how much of it its holder lets go.
+//! `/dashboard/credit`: the balance, movements and budget of a credit.
 
 use axum::{
     extract::RawQuery,
@@ -29,10 +29,10 @@ const PATH: &str = "/dashboard/credit";
 /// Rows of a page.
 const ROWS: &str = "50";
 
-/// Where it went that no tool's page tells of.
+/// Slug of a movement that is not for a tool.
 const REGISTRATION: &str = "builder-registration";
 
-/// The parts of a budget: member, what it bounds, and in how many words it is told.
+/// The parts of a budget: field, label, and note.
 const PARTS: [(&str, &str, &str); 4] = [
     ("perCallUsd", "A call", "more than this is not paid for one call"),
     ("perToolUsd", "A tool in a day", "more than this is not paid to one tool in a day of UTC"),
@@ -41,7 +41,7 @@ const PARTS: [(&str, &str, &str); 4] = [
 ];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    // They have no credit of their own, and a page with all of them.
+    // Admins have no credit of their own, but a page with all of them.
     if visitor.kind() == Some(Kind::Admin) {
         return Ok(Redirect::to("/dashboard/admin/credits").into_response());
     }
@@ -97,7 +97,7 @@ fn moved(visitor: &Visitor, credit: &Value, asked: &Asked, simulated: bool) -> M
     movements(credit, asked, PATH, simulated)
 }
 
-/// What moved a credit, the last first, on the page at `path`.
+/// Shows the movements of a credit, latest first, on the page at `path`.
 pub(super) fn movements(credit: &Value, asked: &Asked, path: &str, simulated: bool) -> Markup {
     let movements = credit["movements"].as_array().map(Vec::as_slice).unwrap_or_default();
     let [amount, left] = ["Amount", "Left"].map(|name| money::heading(name, simulated));
@@ -127,7 +127,7 @@ fn row(movement: &Value) -> [Markup; 5] {
     ]
 }
 
-/// What the admin bounds, and a form of what the holder does.
+/// Shows the admin's limits, and the form for the holder's.
 fn budget(visitor: &Visitor, credit: &Value, simulated: bool) -> Markup {
     let (admins, own) = (&credit["budgets"]["admin"], &credit["budgets"]["holder"]);
     let bounded: Vec<_> = PARTS.iter().filter(|(member, ..)| admins[member].is_number()).collect();

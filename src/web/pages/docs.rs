@@ -1,4 +1,5 @@
-//! `/docs` and `/docs/{name}`: what is written about the host, and its API, made of the Markdown that programs get there.
+//! `/docs` and `/docs/{name}`: the documents of the host and its API, rendered from the Markdown
+//! that programs get.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::{
     visitor::{Refused, Visitor, segment},
 };
 
-/// The name of what lists all others.
+/// The name of the list of documents.
 const INDEX: &str = "index";
 
 pub(crate) async fn index(visitor: Visitor, asked: HeaderMap) -> Result<Response, Refused> {
@@ -27,7 +28,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
     shown(&visitor, &name, &asked).await
 }
 
-/// The document as a page; as it is to who asks for Markdown, by its name or by `Accept`.
+/// Returns the document as a page, or as Markdown if the name or the `Accept` header asks for it.
 async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Response, Refused> {
     let path = format!("/docs/{}", segment(name));
     if name.ends_with(".md") || wants_markdown(asked) {
@@ -42,7 +43,7 @@ async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Respo
     Ok(response)
 }
 
-/// The document as a part of a page: as it was made last, where its text is still the same.
+/// Returns the rendered document, from the cache if its text is unchanged.
 async fn made(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<Made>, Refused> {
     let (tag, body) = visitor.document(path).await?;
     if let Some(made) = visitor.services.kept.get(name, &tag) {
@@ -63,12 +64,12 @@ async fn made(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<Made>, Re
     Ok(visitor.services.kept.put(name, tag, Made { title, main: main.into_string() }))
 }
 
-/// The text without its first line, where that leads programs to all else.
+/// Removes the first line if it is the hint for programs.
 fn for_people(text: &str) -> &str {
     text.strip_prefix("> ").and_then(|rest| rest.split_once('\n')).map_or(text, |(_, rest)| rest)
 }
 
-/// The text with its links to other documents going to their pages.
+/// Replaces links to other documents with links to their pages.
 fn linked(text: &str, base: &str) -> String {
     let start = format!("]({base}/docs/");
     let mut parts = text.split(start.as_str());

@@ -1,7 +1,9 @@
-//! `/dashboard/new` and `/dashboard/tools/{slug}/edit`: a tool is written, checked, run and published, by the buttons of one form.
+//! `/dashboard/new` and `/dashboard/tools/{slug}/edit`: one form whose buttons check, run and
+//! publish a tool.
 //!
-//! Whatever a button brings about, what was typed stands in the answer again. A change says which revision it was made on: where that
-//! is not the last one any more, what the other change did is shown, and nothing is published before somebody has gone on from there.
+//! Whatever a button does, the answer contains the typed text again. A change names the revision
+//! that it is based on. If that is not the latest, the page shows the other change, and nothing is
+//! published until the user continues from there.
 
 mod draft;
 mod fields;
@@ -33,7 +35,7 @@ use crate::{
     visitor::{Refused, SignedIn, Visitor},
 };
 
-/// What a tool is that is only begun.
+/// Returns the draft of a new tool.
 fn begun() -> Draft {
     let mut draft = Draft::default();
     draft.set("kind", "js");
@@ -50,7 +52,7 @@ pub(crate) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, Refused
     Sheet::new(&visitor, begun()).answer().await
 }
 
-/// What a button of the form for a new tool asks for.
+/// Handles a button of the form for a new tool.
 pub(crate) async fn create(PostedBySession(Posted { visitor, fields, .. }): PostedBySession) -> Result<Response, Refused> {
     let draft = Draft::read(fields.all());
     let sheet = Sheet::new(&visitor, draft);
@@ -86,7 +88,7 @@ pub(crate) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathPara
     Sheet::of(&visitor, &slug, &now, draft, given).answer().await
 }
 
-/// What a button of the form for a tool that is there asks for.
+/// Handles a button of the form for an existing tool.
 pub(crate) async fn save(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
     let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let now = Now::read(&visitor, &slug).await?;
@@ -114,7 +116,8 @@ pub(crate) async fn save(PathParams(slug): PathParams<String>, posted: PostedByS
     }
 }
 
-/// What publishing the form would come to, with what stands on other pages of the tool as it is.
+/// Checks what publishing the form would result in. Settings from the tool's other pages are
+/// included.
 async fn check(sheet: &Sheet<'_>, now: &Now) -> Result<(StatusCode, Told), Refused> {
     let (mut body, problems) = sheet.visitor.made(|| sheet.draft.body()).await?;
     let tool = now.tool();
@@ -126,7 +129,8 @@ async fn check(sheet: &Sheet<'_>, now: &Now) -> Result<(StatusCode, Told), Refus
     checked(sheet.visitor, body, problems).await
 }
 
-/// What a check says, and what was wrong before it could be asked. It stores nothing: nobody's word is given for what it looks at.
+/// Checks an upload, in addition to problems already found. A check stores nothing, so it needs no
+/// attestation.
 async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec<Value>) -> Result<(StatusCode, Told), Refused> {
     body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
     let answer = outcome(visitor.ask_about("/ai/endpoints/check", &Value::Object(body)).await).await?;
@@ -140,7 +144,7 @@ async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec
     })
 }
 
-/// Runs what stands in the form: the version that runs, where the form says nothing else.
+/// Runs the handler in the form, or the current version if the form has no other.
 async fn run(sheet: Sheet<'_>) -> Result<Response, Refused> {
     let input = sheet.draft.get("input").trim();
     let input = if input.is_empty() { "{}" } else { input };
@@ -148,10 +152,10 @@ async fn run(sheet: Sheet<'_>) -> Result<Response, Refused> {
     if !problems.is_empty() {
         return sheet.with(Told::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
     }
-    // The input as it was typed, digit by digit.
+    // The input is sent exactly as typed.
     let body = match handler.filter(|_| sheet.runs_draft()) {
         Some(handler) => format!("{{\"input\":{input},\"handler\":{handler}}}"),
-        // As it stands in the form, whatever runs by now.
+        // The version of the form, even if another one is current now.
         None => format!("{{\"input\":{input},\"version\":{}}}", json!(sheet.given.version)),
     };
     let path = format!("{}/run", own::source(&sheet.slug));
@@ -162,7 +166,7 @@ async fn run(sheet: Sheet<'_>) -> Result<Response, Refused> {
     }
 }
 
-/// Makes the one change, to the revision that was looked at.
+/// Publishes the change, based on the revision that was read.
 async fn publish(sheet: Sheet<'_>, now: &Now) -> Result<Response, Refused> {
     let (mut body, problems) = sheet.visitor.made(|| sheet.draft.change(&now.draft)).await?;
     if !problems.is_empty() {
@@ -188,7 +192,7 @@ async fn publish(sheet: Sheet<'_>, now: &Now) -> Result<Response, Refused> {
     }
 }
 
-/// Why it was not published. Where only its builder's word is missing, there it is given.
+/// Returns why it was not published. If only the attestation is missing, the page asks for it.
 fn refused(error: &Value, before: Option<&Draft>) -> Told {
     match error["code"].as_str() {
         Some("attestation_required") => Told::Review { before: before.cloned(), unvouched: true },
@@ -196,14 +200,14 @@ fn refused(error: &Value, before: Option<&Draft>) -> Told {
     }
 }
 
-/// What a builder says of what they publish. Admins answer for their host.
+/// Adds the builder's attestation. Admins do not need one.
 fn vouch(body: &mut Map<String, Value>, visitor: &Visitor, draft: &Draft) {
     if visitor.kind() == Some(Kind::Builder) {
         body.insert("safetyAttestation".to_owned(), json!({ "accepted": draft.get("attested") == "true" }));
     }
 }
 
-/// What is said of the version, where something is.
+/// Adds the note about the version, if there is one.
 fn note(body: &mut Map<String, Value>, draft: &Draft) {
     let note = draft.get("note").trim();
     if !note.is_empty() {
@@ -211,7 +215,7 @@ fn note(body: &mut Map<String, Value>, draft: &Draft) {
     }
 }
 
-/// The answer, or what the API said in place of it.
+/// Returns the API's answer, or its error.
 async fn outcome(answer: Result<Bulk, Refused>) -> Result<Result<Bulk, (StatusCode, Value)>, Refused> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),

@@ -1,4 +1,4 @@
-//! `/dashboard/events`: what happened to a builder's tools and money, by kind and by tool.
+//! `/dashboard/events`: events of a builder's tools and money, by kind and tool.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -20,11 +20,11 @@ use crate::{
 };
 
 const PATH: &str = "/dashboard/events";
-/// Where script hears that more has happened.
+/// The address from which the script learns of new events.
 const LIVE: &str = "/dashboard/api/ai/builders/events";
 /// Rows of a page.
 const ROWS: usize = 30;
-/// Spans that are offered: as they are asked for, and in words.
+/// Selectable time spans: query value and label.
 const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "an hour"), ("30d", "30 days"), ("90d", "90 days")];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
@@ -61,7 +61,7 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
     Ok(visitor.show(Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Events, "Events", main) }).await)
 }
 
-/// What script follows the list by; a page of what is over is not followed.
+/// Returns how the script follows the list, or `None` for a page of past events.
 fn followed_by(asked: &Asked) -> Option<Followed> {
     let fields = [("builderId", asked.get("builderId")), ("kind", asked.get("kind")), ("endpointSlug", asked.get("tool"))];
     let is_over = ["until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
@@ -69,13 +69,13 @@ fn followed_by(asked: &Asked) -> Option<Followed> {
     (!is_over).then(|| Followed { live: live(), page: asked.with(PATH, &[]), most: None })
 }
 
-/// What script follows the last events of a builder by, on another page.
+/// Returns how the script follows a builder's latest events on another page.
 pub(super) fn last(builder: &str, most: usize) -> Followed {
     let of = [("builderId", builder)];
     Followed { live: with_query(LIVE, of), page: with_query(PATH, of), most: Some(most) }
 }
 
-/// The events of an answer.
+/// Returns the events of an answer.
 pub(super) fn listed(found: &Value) -> &[Value] {
     found["events"].as_array().map(Vec::as_slice).unwrap_or_default()
 }

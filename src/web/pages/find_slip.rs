@@ -1,4 +1,5 @@
-//! `/dashboard/receipts`: a receipt or a payment by its id. Without one, where ids come from.
+//! `/dashboard/receipts`: finds a receipt or payment by id. Without an id, explains where ids come
+//! from.
 
 use axum::{
     extract::RawQuery,
@@ -39,7 +40,7 @@ pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Respons
     visitor.show(Page::new(Area::Receipts, "Receipts", main)).await
 }
 
-/// Where an id is asked about.
+/// Shows the field for an id.
 pub(super) fn field() -> Markup {
     html! {
         form.ask action="/dashboard/receipts" {

@@ -1,5 +1,5 @@
-//! `/guides/{name}`: our own guides, with this host's addresses, prices and a tool of its catalogue in every example. With `.md`
-//! at its end, or for who asks for Markdown, as it was written.
+//! `/guides/{name}`: the host's guides, with its addresses, prices and one of its tools in every
+//! example. With the suffix `.md`, or if the request prefers Markdown, the Markdown text.
 
 use axum::{
     body::Body,
@@ -22,13 +22,13 @@ use crate::{
     visitor::{Refused, Visitor, segment},
 };
 
-/// What stands in the examples of a host that sells nothing.
+/// Placeholder in examples if the host has no tools for sale.
 const NO_TOOL: &str = "your-tool";
 
-/// Shipped tools that examples are made of, the first that is offered.
+/// Built-in tools for examples, in order of preference.
 const SHIPPED: [&str; 2] = ["receipt-echo-paid", "text-summary"];
 
-/// Of the cheapest tools, how many are looked at: some are paused, or charge by what is used.
+/// Number of the cheapest tools to consider. Some are paused, or charge by usage.
 const LOOKED_AT: usize = 5;
 
 pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
@@ -57,7 +57,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
     Ok(response)
 }
 
-/// As Markdown, whose first line says where all else is.
+/// Returns the guide as Markdown. The first line links to the other documents.
 fn twin(base: &str, text: &str) -> Response {
     let mut response =
         Response::new(Body::from(format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n{text}")));
@@ -68,7 +68,7 @@ fn twin(base: &str, text: &str) -> Response {
     response
 }
 
-/// The guide's text, on this host as it is now.
+/// Returns the guide's text with the facts of this host.
 async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
     let manifest = visitor.manifest().await?;
     let tool = if guide.text.contains("{{slug}}") { example(visitor).await? } else { Value::Null };
@@ -107,7 +107,7 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
     Ok(guides::filled(guide.text, &facts, holds))
 }
 
-/// The tool of the examples: a shipped one, else the cheapest. Nothing of a host that sells nothing.
+/// Returns the tool for examples: a built-in one, else the cheapest. Null if nothing is for sale.
 async fn example(visitor: &Visitor) -> Result<Value, Refused> {
     let fits = |tool: &Value| tool["status"] == "active" && tool["pricingMode"] == "fixed_price_success_receipt";
     for slug in SHIPPED {
@@ -125,12 +125,13 @@ async fn example(visitor: &Visitor) -> Result<Value, Refused> {
     Ok(tools.find(|tool| fits(tool)).cloned().unwrap_or_default())
 }
 
-/// Whether the words of a tool are those of who runs the host: whatever is a builder's was scanned, and has its record say so.
+/// Returns whether a tool's texts were written by the host's operator. A builder's tool has a scan
+/// result in its record.
 fn is_shipped(tool: &Value) -> bool {
     SHIPPED.iter().any(|slug| tool["slug"] == *slug) && tool["contentSafety"].is_null()
 }
 
-/// The challenge of the tool, without its extensions and what its builder says of it.
+/// Returns the challenge of the tool without extensions and the builder's texts.
 fn asked_for(head: &HeaderMap) -> String {
     let text = head.get("payment-required").and_then(|value| STANDARD.decode(value).ok()).unwrap_or_default();
     let mut challenge: Value = serde_json::from_slice(&text).unwrap_or_else(|_| json!({ "x402Version": 2, "accepts": [] }));

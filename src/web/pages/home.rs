@@ -1,4 +1,4 @@
-//! `/dashboard/home`: what needs its builder, their tools, and what happened last.
+//! `/dashboard/home`: tasks for the builder, their tools, and recent events.
 
 mod needs;
 mod shown;
@@ -30,10 +30,10 @@ use crate::{
     visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
-/// Rows of a page of tools, and tools that are looked through for what needs their builder.
+/// Tools on a page, and tools that are checked for tasks.
 const ROWS: &str = "25";
 const LOOKED_AT: &str = "200";
-/// Events that are shown: the last ones, whatever comes.
+/// Number of latest events.
 const EVENTS: usize = 10;
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
@@ -76,7 +76,7 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
     Ok(visitor.show(Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Home, "Home", main) }).await)
 }
 
-/// The three ways to a first tool.
+/// Shows three ways to a first tool.
 fn first_tool(visitor: &Visitor) -> Markup {
     let create = format!(
         "curl -s {}/ai/endpoints/create \\\n  -H \"x-builder-key: $BUILDER_KEY\" -H 'content-type: application/json' \\\n  -d '{{\n    \
@@ -103,7 +103,7 @@ fn first_tool(visitor: &Visitor) -> Markup {
     }
 }
 
-/// Calls of all tools by day.
+/// Shows a chart of calls of all tools by day.
 fn calls(shown: &Shown) -> Markup {
     let number = |line: &Value, name: &str| line[name].as_u64().unwrap_or_default();
     let lines = shown.report["byDay"].as_array().map(Vec::as_slice).unwrap_or_default();

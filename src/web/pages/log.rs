@@ -1,4 +1,5 @@
-//! `/dashboard/tools/{slug}/log`: what a tool's handler wrote, a page of it in its order; with script, live.
+//! `/dashboard/tools/{slug}/log`: a page of a tool's log in order. With scripts it follows the log
+//! live.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -22,13 +23,13 @@ use crate::{
     visitor::{Refused, SignedIn, Visitor, segment, with_query},
 };
 
-/// Lines of a page; and of one that shows each in full.
+/// Lines of a page, and of a page that shows each line in full.
 const LINES: &str = "100";
 const FEW: &str = "10";
-/// Calls that are looked through for one.
+/// Number of recent calls in which one is searched for.
 const CALLS: &str = "200";
 
-/// What the API narrows a log to.
+/// Filters that the API applies to a log.
 const NARROWS: [&str; 3] = ["level", "callId", "since"];
 
 pub(crate) async fn page(
@@ -48,7 +49,7 @@ pub(crate) async fn page(
     Ok(visitor.show(Page { script: Some("live.js"), ..page }).await)
 }
 
-/// Which lines of a tool's are wanted.
+/// The requested lines.
 struct Wanted<'a> {
     slug: &'a str,
     asked: Asked,
@@ -72,7 +73,7 @@ impl Wanted<'_> {
     }
 }
 
-/// A call among the last ones; null where it is none of these.
+/// Finds a call among the recent ones. Returns null if it is not there.
 async fn call(visitor: &Visitor, slug: &str, id: &str) -> Value {
     let found = visitor.get(&with_query(&format!("{}/calls", own::source(slug)), [("limit", CALLS)])).await.unwrap_or_default();
     let calls = found["calls"].as_array().into_iter().flatten();
@@ -82,7 +83,7 @@ async fn call(visitor: &Visitor, slug: &str, id: &str) -> Value {
 fn view(visitor: &Visitor, wanted: &Wanted, tool: &Value, found: &Value, call: &Value) -> Markup {
     let (slug, q, of_one) = (wanted.slug, wanted.get("q"), wanted.get("callId"));
     let all = found["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
-    // The API begins with the newest; a log is read downwards.
+    // The API returns the newest first, but a log is read downward.
     let shown: Vec<_> = all.iter().rev().filter(|entry| says(entry, q)).collect();
     let hidden = all.len() - shown.len();
     let older = found["nextCursor"].as_str().map(|cursor| wanted.page(cursor));
@@ -110,7 +111,7 @@ fn view(visitor: &Visitor, wanted: &Wanted, tool: &Value, found: &Value, call: &
     }
 }
 
-/// Where script follows the same lines; nowhere from a page of older ones.
+/// Returns the address where the script follows the same lines. `None` for a page of older lines.
 fn live_source(wanted: &Wanted) -> Option<String> {
     let asked = wanted.narrowed().into_iter().filter(|(name, _)| *name != "since");
     wanted.get("cursor").is_empty().then(|| with_query(&format!("/dashboard/api{}/logs", own::source(wanted.slug)), asked))
@@ -143,7 +144,7 @@ fn filters(wanted: &Wanted) -> Markup {
     }
 }
 
-/// What became of the call whose lines these are.
+/// Shows the outcome of the call that the lines belong to.
 fn of_one_call(slug: &str, id: &str, call: &Value) -> Markup {
     let receipt = call["receiptId"].as_str();
     html! {
@@ -163,7 +164,7 @@ fn of_one_call(slug: &str, id: &str, call: &Value) -> Markup {
     }
 }
 
-/// What script follows the log by. Without it, it keeps its place and is not seen.
+/// Controls for following the log. Without scripts they take up space but are invisible.
 fn live() -> Markup {
     html! {
         p.buttons.needs-script {

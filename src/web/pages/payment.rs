@@ -1,4 +1,4 @@
-//! `/dashboard/payments/{id}`: what became of a payment, for whoever lost its answer.
+//! `/dashboard/payments/{id}`: the state of a payment, for payers who lost the answer.
 
 use axum::{http::StatusCode, response::Response};
 use maud::html;
@@ -39,7 +39,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
     Ok(visitor.show(page.under("/dashboard/receipts", "Receipts")).await)
 }
 
-/// What a payer may do in each state.
+/// Returns what a payer can do in each state.
 fn meaning(state: &str) -> &'static str {
     match state {
         "reserved" => "The call runs. Nothing was taken yet: show the same payment again for its answer.",

@@ -1,4 +1,4 @@
-//! `/dashboard/payouts/{id}`: a packet, what proves it, and the receipts that it pays.
+//! `/dashboard/payouts/{id}`: a payout, its proof, and the receipts that it covers.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};

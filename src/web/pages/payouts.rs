@@ -1,4 +1,4 @@
-//! `/dashboard/payouts`: where what was earned goes, and the packets that were made of it.
+//! `/dashboard/payouts`: payout settings, and the payouts so far.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -57,9 +57,9 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
 struct Shown<'a> {
     visitor: &'a Visitor,
     asked: &'a Asked,
-    /// Null before they were said.
+    /// Null before they are set.
     settings: &'a Value,
-    /// What no packet has yet.
+    /// The amount that no payout covers yet.
     waiting: &'a Value,
     payment: &'a Value,
 }
@@ -69,18 +69,18 @@ impl Shown<'_> {
         self.payment["simulated"] == true
     }
 
-    /// The page as it is come back to.
+    /// Returns the address to come back to after a form.
     fn back(&self) -> String {
         self.asked.with(PATH, &[("cursor", "")])
     }
 
-    /// What tells the API whose it is, where an admin looks at it.
+    /// Returns the hidden field with the builder, if an admin views the page.
     fn whose(&self) -> Markup {
         let builder = self.asked.get("builderId");
         html! { @if !builder.is_empty() { input type="hidden" name="query:builderId" value=(text::plain(builder)); } }
     }
 
-    /// A packet of all that waits.
+    /// Shows the form for a payout of the waiting amount.
     fn make(&self) -> Markup {
         let (waits, least) = (&self.waiting["amountUsd"], &self.settings["minimumUsd"]);
         let receipts = self.waiting["receiptCount"].as_u64().unwrap_or_default();
@@ -131,7 +131,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Where payouts go, and what says so.
+    /// Shows the payout settings and their form.
     fn address(&self) -> Markup {
         let said = |name: &str| self.settings[name].as_str();
         let [network, token] = money::called(self.payment, &self.settings["network"], &self.settings["asset"]);
@@ -164,7 +164,7 @@ impl Shown<'_> {
         }
     }
 
-    /// One of what the host takes, each once.
+    /// Returns the choice of accepted values, without duplicates.
     fn choice<'v>(&'v self, member: &str, name: &str, usual: &str, of: impl Fn(&'v Value) -> (&'v Value, [&'v Value; 2])) -> Markup {
         let mut there: Vec<(&str, String)> = vec![];
         for accepted in self.payment["accepts"].as_array().into_iter().flatten() {
@@ -185,7 +185,7 @@ impl Shown<'_> {
     }
 }
 
-/// How a packet stands, in words that say who acts next.
+/// Shows the state of a payout, and who acts next.
 pub(in crate::pages) fn standing(status: &str) -> Markup {
     match status {
         "created" => state::told(status, "waits for an admin"),
@@ -194,7 +194,7 @@ pub(in crate::pages) fn standing(status: &str) -> Markup {
     }
 }
 
-/// An amount as a field has it: digits alone.
+/// Returns an amount as plain digits for a field.
 pub(super) fn amount(usd: &Value) -> String {
     usd.as_f64().map_or_else(String::new, |usd| usd.to_string())
 }

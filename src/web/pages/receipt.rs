@@ -1,4 +1,4 @@
-//! `/dashboard/receipts/{id}`: a receipt as a slip, whose signature the reader's own browser checks.
+//! `/dashboard/receipts/{id}`: a receipt, whose signature is verified in the browser.
 
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
@@ -47,7 +47,8 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
     Ok(visitor.show(page.under("/dashboard/receipts", "Receipts")).await)
 }
 
-/// What was paid, large, and how. The stamp is of the host: what a credit paid says of itself only that it is no payment on a network.
+/// Shows the paid amount, and how it was paid. The stamp for simulated money comes from the host,
+/// because a receipt paid by credit only says that it is not a payment on a network.
 fn amount(receipt: &Value, simulated: bool) -> Markup {
     let kind = receipt["kind"].as_str().unwrap_or_default();
     html! {

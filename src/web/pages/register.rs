@@ -1,7 +1,7 @@
-//! `/dashboard/register`: how one becomes a builder, who gets a key that is shown once.
+//! `/dashboard/register`: registration of builders, who get a key that is shown once.
 //!
-//! What is paid for is told first, as for a call: the page behind the name has a form for each way to pay, and sent twice each
-//! registers once.
+//! As for a call, the price is shown first: the next page has a form for each way to pay. Sent
+//! twice, a form registers only once.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use crate::{
     visitor::{Refused, Visitor},
 };
 
-/// What a registration is quoted as.
+/// Slug of a registration in quotes.
 const SLUG: &str = "builder-registration";
 
-/// Where who has registered signs in.
+/// Path of the sign-in page for a new builder.
 const SIGN_IN: &str = "/dashboard/sign-in?to=%2Fdashboard%2Fhome";
 
-/// What a registration costs here.
+/// The price of a registration.
 pub(super) struct Terms {
     quote: Bulk,
     simulated: bool,
@@ -78,13 +78,14 @@ pub(crate) async fn page(visitor: Visitor) -> Result<Response, Refused> {
     Ok(visitor.show(about(main)).await)
 }
 
-/// `POST /dashboard/register`: what is to be paid for this builder, and the ways to pay it. Nothing is taken by it.
+/// `POST /dashboard/register`: shows the price for this builder and the ways to pay. Charges
+/// nothing.
 pub(crate) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
     let Posted { visitor, fields, .. } = posted;
     let terms = Terms::read(&visitor).await?;
     let cookie = services.cookie.beside("play");
     let wallet = if terms.simulated { cookie.kept::<Wallet>(&asked).or_else(Wallet::new) } else { None };
-    // The same form, sent again, is paid by the same payment, and registers once.
+    // If the same form is sent again, it has the same payment and registers once.
     let name = FormName::of(&fields, visitor.now());
     let payment = match &wallet {
         Some(wallet) => signed(&visitor, wallet, &terms, &name, &fields).await,
@@ -120,7 +121,8 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMa
     Ok(response)
 }
 
-/// A payment of play money for this registration, out of a wallet that has it; `None` where it cannot be signed.
+/// Signs a payment of play money for this registration, with the visitor's wallet. Returns `None`
+/// if that is impossible.
 async fn signed(visitor: &Visitor, wallet: &Wallet, terms: &Terms, name: &FormName, fields: &Fields) -> Option<Payment> {
     let accepts = terms.quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
     let ours = |accepted: &&Value| accepted["network"].as_str().is_some_and(|network| network.starts_with("eip155:"));
@@ -131,7 +133,7 @@ async fn signed(visitor: &Visitor, wallet: &Wallet, terms: &Terms, name: &FormNa
     fund(visitor, wallet, accepted, terms.price()).await.is_ok().then_some(payment)
 }
 
-/// Who is to be registered.
+/// Returns the identity to register.
 fn who(fields: &Fields) -> String {
     format!("{}\n{}", said(fields, "text:/name"), said(fields, "some:/contact"))
 }
@@ -140,7 +142,7 @@ fn said<'f>(fields: &'f Fields, name: &str) -> &'f str {
     fields.get(name).unwrap_or_default()
 }
 
-/// Who is to be registered, as the form before said it.
+/// Returns hidden fields with the identity from the previous form.
 fn again(fields: &Fields) -> Markup {
     html! { @for name in ["text:/name", "some:/contact"] { input type="hidden" name=(name) value=(said(fields, name)); } }
 }
@@ -160,7 +162,7 @@ fn about(main: Markup) -> Page {
     Page { unlisted: true, ..Page::new(Area::SignIn, "Register as a builder", main) }.under("/dashboard/sign-in", "Sign in")
 }
 
-/// The same for programs: stock clients of x402 pay it as they pay a tool.
+/// Shows how programs register: ordinary x402 clients pay for it like for a tool.
 fn by_program(base: &str, is_free: bool) -> Markup {
     let body = "{\"name\": \"A builder\"}";
     let credit = if is_free { "" } else { " -H \"X-Developer-Credit: $CREDIT\"" };

@@ -1,4 +1,4 @@
-//! `/dashboard/revenue`: what a builder's tools earned, as one sum, by day and by tool; and the same as CSV.
+//! `/dashboard/revenue`: earnings of a builder's tools in total, by day and by tool, also as CSV.
 
 mod by_day;
 mod by_tool;
@@ -23,7 +23,7 @@ use crate::{
     visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
-/// Spans that are offered.
+/// Selectable time spans.
 const SPANS: [(&str, &str); 4] = [("7d", "7 days"), (USUAL, "30 days"), ("90d", "90 days"), ("365d", "a year")];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
@@ -67,7 +67,7 @@ fn nothing(visitor: &Visitor, asked: &Asked) -> Markup {
     empty("No call has ended in this time.", Some((&with_query("/dashboard/home", of), "Tools")), &tools)
 }
 
-/// Gross, less what was given back, less fees, is net: each leads to what it adds up.
+/// Shows the calculation: gross minus refunds minus fees is net. Each amount links to its events.
 fn sum(shown: &Shown) -> Markup {
     let totals = &shown.report["totals"];
     let [settled, refunded, failed] =

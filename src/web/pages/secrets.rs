@@ -1,4 +1,4 @@
-//! `/dashboard/tools/{slug}/secrets`: the names of a tool's secrets. A value goes in and never comes back.
+//! `/dashboard/tools/{slug}/secrets`: names of a tool's secrets. Values are never shown.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -58,7 +58,7 @@ fn back(slug: &str) -> String {
     own::place(slug, "secrets")
 }
 
-/// Who gets the value.
+/// Describes who gets the value.
 fn who(visibility: &str) -> &'static str {
     match visibility {
         "auth" => "only servers that it asks with `auth`",
@@ -110,7 +110,7 @@ fn row(visitor: &Visitor, slug: &str, place: usize, secret: &Value) -> [Markup; 
     ]
 }
 
-/// Where a value is typed: nothing ever fills it in again.
+/// Shows the field for a value, which is never filled in.
 fn value(id: &str) -> Markup {
     html! {
         input #(id) name="text:/value" type="password" autocomplete="off" required spellcheck="false" aria-describedby="short" data-hidden-from="8";

@@ -1,4 +1,4 @@
-//! `/dashboard/tools/{slug}/settings`: whether a tool takes calls, its limits and who narrows them, how it is kept apart, its end.
+//! `/dashboard/tools/{slug}/settings`: pausing, limits, isolation, and deletion of a tool.
 
 mod limits;
 
@@ -25,7 +25,7 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathPara
     show(&visitor, &slug, None).await
 }
 
-/// Deletes the tool, where its name was typed.
+/// Deletes the tool if its name was typed.
 pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
     let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let typed = fields.get("typed").unwrap_or_default().trim();
@@ -43,7 +43,7 @@ pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedB
     Ok(Redirect::to(&done(&visitor, home, "deleteEndpoint")).into_response())
 }
 
-/// The page; with what was typed where the tool's name should have been.
+/// Shows the page, with an error if another text than the tool's name was typed.
 async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<Response, Refused> {
     let answer = own::record(visitor, slug).await?;
     let manifest = visitor.manifest().await?;
@@ -66,7 +66,7 @@ fn back(slug: &str) -> String {
     own::place(slug, "settings")
 }
 
-/// Why it takes no calls, where that is not its owner's doing.
+/// Returns why the tool takes no calls, if that is not its owner's decision.
 fn held(review: &str) -> Option<&'static str> {
     match review {
         "content_review" => Some("The scan found something that an admin looks at first."),

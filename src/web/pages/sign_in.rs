@@ -1,4 +1,4 @@
-//! `/dashboard/sign-in`: a credential is shown once, and kept as a session.
+//! `/dashboard/sign-in`: exchanges a credential for a session.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     visitor::{Refused, Visitor, own},
 };
 
-/// Why nobody was signed in.
+/// Error message of a failed sign-in.
 const WRONG: &str = "This opens nothing here: it is mistyped, it was used or is too old, or another has taken its place.";
 
 pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
@@ -38,8 +38,8 @@ pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Respons
     }
 }
 
-/// The page of a sign-in link, which signs in only by its button, since programs open addresses too. It names the account only where the
-/// link is one of this host's and still works.
+/// Returns the page of a sign-in link. Only its button signs in, because programs open links too.
+/// It names the account only if the link is valid.
 async fn by_link(visitor: &Visitor, link: &str) -> Response {
     let owner = match link.parse::<Token>() {
         Ok(token) => visitor.services.sessions.linked(&token).await.ok().flatten(),
@@ -62,13 +62,14 @@ async fn by_link(visitor: &Visitor, link: &str) -> Response {
     visitor.show(Page { unlisted: true, ..Page::new(Area::SignIn, "Sign in", main) }).await
 }
 
-/// `POST /dashboard/session`: begins one for who shows a credential, and leads to where they wanted to go.
+/// `POST /dashboard/session`: begins a session for a credential, and redirects to the requested
+/// page.
 pub(crate) async fn sign_in(State(services): State<Arc<Services>>, request: Request) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
     let visitor = Visitor::from_request_parts(&mut parts, &services).await.map_err(IntoResponse::into_response)?;
     let browser = parts.headers.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default().to_owned();
     let request = Request::from_parts(parts, body);
-    // Before the form is read, which may be as long as an upload.
+    // Checked before the form is read, which may be as large as an upload.
     if let Err(often) = visitor.may_show_credential() {
         return too_often(&visitor, &often, PostedInBrief::from_request(request, &services).await.ok()).await;
     }
@@ -76,7 +77,8 @@ pub(crate) async fn sign_in(State(services): State<Arc<Services>>, request: Requ
     begin(&services, posted, &browser).await.map_err(IntoResponse::into_response)
 }
 
-/// Refuses to look at a credential now. The page carries a short form on; a longer one is sent again by reloading the page.
+/// Refuses to check a credential now. The page carries a short form on. For a longer one, the
+/// visitor can reload the page to send it again.
 async fn too_often(visitor: &Visitor, often: &Fault, posted: Option<PostedInBrief>) -> Result<Response, Response> {
     let wait = often.retry_after_secs().unwrap_or_default();
     let why = format!("Too many wrong credentials came from your address: the next one is looked at in {}.", span(wait));
@@ -116,7 +118,7 @@ async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Re
     Ok(response)
 }
 
-/// What was sent before its sender was signed in, for them to send.
+/// Offers to send the form that was submitted before sign-in.
 async fn signed_in(visitor: &Visitor, sent: &Sent) -> Result<Response, Refused> {
     let main = visitor.made(|| {
         html! {
@@ -135,7 +137,7 @@ pub(crate) async fn sign_out(State(services): State<Arc<Services>>, posted: Post
     Ok(forgotten(&services, Redirect::to("/dashboard").into_response()))
 }
 
-/// The answer, with which the browser forgets all that it kept of who was here.
+/// Adds headers that delete all cookies of this host from the browser.
 pub(super) fn forgotten(services: &Services, mut response: Response) -> Response {
     for cookie in [services.cookie.clone(), services.cookie.beside("play"), services.cookie.beside("try")] {
         response.headers_mut().append(header::SET_COOKIE, cookie.forget());
@@ -143,7 +145,7 @@ pub(super) fn forgotten(services: &Services, mut response: Response) -> Response
     response
 }
 
-/// What a credential is, by its form.
+/// Returns the kind of a credential, by its format.
 fn kind(credential: &str) -> Kind {
     match credential {
         key if key.starts_with(KEY_PREFIX) => Kind::Builder,
@@ -152,8 +154,8 @@ fn kind(credential: &str) -> Kind {
     }
 }
 
-/// Whose credential this is, as the API knows it; `None` where it is nobody's. Who is suspended signs in too: they read what they
-/// have earned.
+/// Returns the owner of a credential, or `None` if it is invalid. Suspended builders can sign in
+/// too, to read their earnings.
 async fn owner(visitor: &Visitor, kind: Kind, credential: &str) -> Result<Option<String>, Refused> {
     let answer = match visitor.get(own(kind)).await {
         Err(refused) if refused.is(Code::Unauthorized) => return Ok(None),
@@ -167,12 +169,12 @@ async fn owner(visitor: &Visitor, kind: Kind, credential: &str) -> Result<Option
     })
 }
 
-/// What the form carries on: where its sender wanted to go, and what they had sent.
+/// Returns hidden fields with the requested page and the carried form.
 fn carried(to: &str, sent: Option<&Sent>) -> Markup {
     html! { input type="hidden" name="to" value=(to); @if let Some(sent) = sent { (sent.carry()) } }
 }
 
-/// The page, with why the last try opened nothing.
+/// Shows the page, with the error of the last attempt.
 async fn shown(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &str)>) -> Response {
     let main = html! {
         p.lead { "Paste your builder key, the token of a credit, or the admin token. The host keeps it encrypted; this browser alone can open it." }
@@ -188,7 +190,7 @@ async fn shown(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &
     visitor.show(Page { status, unlisted: true, ..Page::new(Area::SignIn, "Sign in", main) }).await
 }
 
-/// What the three kinds are, and where they come from.
+/// Describes the three kinds of credentials and their sources.
 fn kinds() -> Markup {
     html! {
         section aria-labelledby="kinds" {

@@ -1,4 +1,4 @@
-//! `/dashboard/tools/{slug}`: what a tool does, takes, answers and costs, and how it is called.
+//! `/dashboard/tools/{slug}`: a tool's description, schemas, price, and ways to call it.
 
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
@@ -31,10 +31,10 @@ pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>)
         Err(refused) => return Err(refused),
     };
     let manifest = visitor.manifest().await?;
-    // Of a tool that takes no calls there is none.
+    // A tool that takes no calls has no quote.
     let quote = visitor.ask_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
     let usage = super::usage::of(&visitor, &slug).await?;
-    // What everyone is told of it beside its record, which changes with each call, is in nobody's own record.
+    // Call statistics are only in the public record, not in the owner's.
     let told = match visitor.kind() {
         Some(Kind::Admin | Kind::Builder) => visitor.unsigned().get(&record(&slug)).await.unwrap_or_default(),
         Some(Kind::Holder) | None => Bulk::default(),
@@ -75,18 +75,18 @@ fn view(visitor: &Visitor, slug: &str, [tool, told, quote, manifest]: [&Value; 4
         h1 { (text::words(title)) }
         p.marks {
             code { (slug) } (state(tool["status"].as_str().unwrap_or_default()))
-            // Where there is one column, the terms come after the schemas.
+            // In a single column, the terms come after the schemas.
             span.early { (money::price(tool, simulated)) }
         }
         @if tool["status"] == "active" { p.early { a.button href=(places::of_tool(slug, "/try")) { "Try it" } } }
-        // Strangers are told no revision.
+        // Only the owner's record has a revision.
         @if tool["revision"].is_u64() { (tabs::of_tool(visitor, slug, Tab::Tool)) }
     };
     let style = tool["revision"].is_u64().then_some("make.css");
     Page { heading: Some(heading), style, ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") }
 }
 
-/// Where the public API has it.
+/// Returns the API path of the tool.
 fn record(slug: &str) -> String {
     format!("/ai/endpoints/{}", segment(slug))
 }
@@ -109,7 +109,7 @@ fn terms(visitor: &Visitor, [tool, told]: [&Value; 2], accepts: &[&Value], payme
             ("Paid in", (!paid_in.is_empty()).then(|| text::words(&paid_in.join("; ")))),
             ("Handler", tool["handlerType"].as_str().map(|kind| html! { (handler(kind)) })),
             ("Version", tool["version"].as_str().map(|version| facts::id_in_brief(version, &versions::name(version)))),
-            // Those of which a stranger is told nothing.
+            // The public record has no limits and capabilities.
             ("Limits", tool["limits"].is_object().then(|| html! { (limits(&tool["limits"])) })),
             ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
             ("Builder", builder(visitor, told, tool["owner"].as_str().unwrap_or_default())),
@@ -123,7 +123,7 @@ fn terms(visitor: &Visitor, [tool, told]: [&Value; 2], accepts: &[&Value], payme
     }
 }
 
-/// What a kind of handler is, in words.
+/// Describes a kind of handler.
 fn handler(kind: &str) -> &str {
     match kind {
         "js_request_response" => "JavaScript",
@@ -133,7 +133,7 @@ fn handler(kind: &str) -> &str {
     }
 }
 
-/// The limits that are met first, in words: those that are not the defaults stand in `changed`.
+/// Describes the most important limits. `changed` has those that differ from the defaults.
 fn limits(changed: &Value) -> String {
     let of = |name: &str| changed[name].as_u64().or(TABLE.iter().find(|row| row.name == name).map(|row| row.default)).unwrap_or_default();
     let kib = |name: &str| format!("{} KiB", of(name).div_ceil(1 << 10));
@@ -141,7 +141,8 @@ fn limits(changed: &Value) -> String {
     format!("{seconds} s, {} MiB of memory, {} in, {} out", of("heapBytes").div_ceil(1 << 20), kib("inputBytes"), kib("outputBytes"))
 }
 
-/// Whose it is: the words are theirs, the id is not. Admins are led to them, also where strangers are told nothing of the tool.
+/// Shows the builder. The name is the builder's text, the id is not. Admins get a link even if the
+/// public record names nobody.
 fn builder(visitor: &Visitor, tool: &Value, owner: &str) -> Option<Markup> {
     let is_admin = visitor.kind() == Some(Kind::Admin);
     let (Some(name), Some(id)) = (tool["builder"]["name"].as_str(), tool["builder"]["id"].as_str()) else {
@@ -155,7 +156,7 @@ fn builder(visitor: &Visitor, tool: &Value, owner: &str) -> Option<Markup> {
     })
 }
 
-/// What a payment may be made in, each with exactly what is asked.
+/// Shows the accepted ways to pay, with the exact amounts.
 pub(super) fn paid_with(accepts: &[&Value], price: &Value, payment: &Value) -> Markup {
     let simulated = payment["simulated"] == true;
     let columns =
@@ -181,7 +182,7 @@ pub(super) fn paid_with(accepts: &[&Value], price: &Value, payment: &Value) -> M
     }
 }
 
-/// No tool has the name: those with a name like it, or that fit its words.
+/// Shows tools with a similar name or matching words, because no tool has this name.
 pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, Refused> {
     let mut near = tools::nearest(visitor, slug).await;
     if near.is_empty() {

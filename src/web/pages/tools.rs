@@ -1,4 +1,4 @@
-//! `/dashboard`: what is offered here, searched and filtered; each question is in the address.
+//! `/dashboard`: search and filters for the offered tools. The address contains each query.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -13,18 +13,18 @@ use crate::{
 
 /// Rows of a page.
 const ROWS: &str = "50";
-/// Tools that are near what was asked for.
+/// Maximum tools with similar names.
 const NEAR: &str = "5";
-/// Letters of a description, and tags, that a row has room for.
+/// Maximum characters of a description, and maximum tags, in a row.
 const DESCRIPTION: usize = 160;
 const TAGS: usize = 5;
 
-/// What is looked for, and the place in the list.
+/// Query fields: filters, order and cursor.
 const ASKED: [&str; 5] = ["q", "tag", "price", "sort", "cursor"];
-/// What of it leaves tools out.
+/// The fields that leave tools out.
 const NARROWS: [&str; 3] = ["q", "tag", "price"];
 
-/// The list as it is narrowed, from a place on.
+/// Returns the address of the filtered list from a cursor on.
 fn from(asked: &Asked, cursor: &str) -> String {
     asked.with("/dashboard", &[("cursor", cursor)])
 }
@@ -129,7 +129,7 @@ fn rows(visitor: &Visitor, asked: &Asked, found: &Value, near: &[Value], manifes
     }
 }
 
-/// Tools whose names are like this one, nearest first.
+/// Returns tools with similar names, nearest first.
 pub(super) async fn nearest(visitor: &Visitor, name: &str) -> Vec<Value> {
     if name.is_empty() {
         return vec![];
@@ -138,7 +138,7 @@ pub(super) async fn nearest(visitor: &Visitor, name: &str) -> Vec<Value> {
     near["endpoints"].as_array().cloned().unwrap_or_default()
 }
 
-/// Those near what was asked for, where there are some.
+/// Shows tools with similar names, if there are any.
 pub(super) fn named(near: &[Value]) -> Markup {
     html! {
         @if !near.is_empty() {
@@ -156,7 +156,7 @@ pub(super) fn named(near: &[Value]) -> Markup {
     }
 }
 
-/// Publishes a first tool, as who runs the host.
+/// Returns a command that publishes a first tool as the admin.
 fn publishing(base: &str) -> String {
     let tool = r#"{"slug":"hello","title":"Hello","handlerType":"static_json","handler":{"response":{"hello":"world"}}}"#;
     format!(
@@ -186,7 +186,7 @@ fn row(tool: &Value, simulated: bool) -> Markup {
     }
 }
 
-/// How the first of them is called that takes calls.
+/// Shows how to call the first active tool.
 fn aside(base: &str, found: &Value, manifest: &Value) -> Markup {
     let mut tools = found["endpoints"].as_array().into_iter().flatten();
     let Some(tool) = tools.find(|tool| tool["status"] == "active") else { return html! {} };

@@ -1,14 +1,15 @@
-//! `/dashboard/tools/{slug}/try`: a tool is called from its page, and paid for where it costs something.
+//! `/dashboard/tools/{slug}/try`: calls a tool from its page, with payment if it has a price.
 //!
 //! ```text
-//! form ─▶ asked without a payment ─▶ answer, of what is free
-//!                                 └▶ terms, with a payment for them in each form ─▶ answer
+//! form ─▶ request without a payment ─▶ answer, if it is free
+//!                                   └▶ terms, with a payment for them in each form ─▶ answer
 //! ```
 //!
-//! Each step is a form that is posted here; nothing is kept between them but what the forms hold. The payment is signed, and a call on
-//! credit is named, before its button is pressed: pressing it twice, loading the page again and going back send the same payment, which
-//! the host takes once. A call that the browser was given a form for is known by that form, on however many pages it is asked for. Who signed
-//! in is not charged by a form that does not say so: the first request shows no credit.
+//! Each step is a form that is posted here. Only the forms hold state between steps. The payment is
+//! signed, and a call on credit gets its idempotency key, before the button is pressed. So a double
+//! click, a reload or going back sends the same payment, which the host takes once. The browser
+//! remembers the forms it got, so that the same call on another page uses the same form. A
+//! signed-in visitor is charged only by a form that says so: the first request shows no credit.
 
 mod answer;
 mod asked;
@@ -46,19 +47,19 @@ use crate::{
     visitor::{Refused, Visitor},
 };
 
-/// Most bytes of a stranger's form: an input of a usual length, escaped as forms are.
+/// Maximum size of a form without a session: an input of usual length, escaped.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What a form asks for.
+/// The request of a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The same input, as JSON or in fields.
+    /// Show the same input as JSON or in fields.
     Shown(State),
-    /// A call, or what is to be paid for it.
+    /// Call the tool, or show the terms.
     Call,
-    /// A call that is paid for.
+    /// Call the tool with payment.
     Pay,
-    /// The same, with the answer as a file.
+    /// Call the tool with payment, and download the answer.
     Save,
 }
 
@@ -85,7 +86,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>,
     start::show(&visitor, &tool, &given).await
 }
 
-/// `POST …/try`: the next step, whatever it is.
+/// `POST …/try`: handles the next step.
 pub(crate) async fn posted(
     PathParams(slug): PathParams<String>,
     headers: HeaderMap,
@@ -110,7 +111,7 @@ pub(crate) async fn posted(
 }
 
 impl Asked<'_> {
-    /// Asks without a payment: for the answer of what is free, or the terms.
+    /// Calls without a payment. Shows the answer if the tool is free, else the terms.
     async fn call(&self, streams: bool) -> Result<Response, Refused> {
         let call = Call { tool: self.tool, input: self.input, pays: &Pays::Nothing };
         let response = call.send(self.visitor, streams).await?;
@@ -125,7 +126,7 @@ impl Asked<'_> {
         offer::show(self, &terms).await
     }
 
-    /// Asks with the payment that the form holds.
+    /// Calls with the payment in the form.
     async fn pay(&self, streams: bool) -> Result<Response, Refused> {
         let pays = Payable::of(self.fields, self.visitor)?.0;
         let response = Call { tool: self.tool, input: self.input, pays: &pays }.send(self.visitor, streams).await?;
@@ -135,7 +136,7 @@ impl Asked<'_> {
         self.told(&pays, &Answer::read(response).await?).await
     }
 
-    /// The answer as a file.
+    /// Returns the answer as a file.
     async fn save(&self) -> Result<Response, Refused> {
         let pays = if self.fields.get("way").is_some() { Payable::of(self.fields, self.visitor)?.0 } else { Pays::Nothing };
         let response = Call { tool: self.tool, input: self.input, pays: &pays }.send(self.visitor, false).await?;
@@ -143,7 +144,7 @@ impl Asked<'_> {
         if answer.code.is_some() { self.told(&pays, &answer).await } else { Ok(answer.saved(self.tool.slug())) }
     }
 
-    /// What became of it, as a page. What is wrong with the input is told where that was typed.
+    /// Shows the outcome as a page. Problems with the input appear in its form.
     async fn told(&self, pays: &Pays, answer: &Answer) -> Result<Response, Refused> {
         match answer.code {
             None => answer::show(self, pays, answer).await,

@@ -1,4 +1,4 @@
-//! How a tool was called in 30 days, on its page: for its owner and for admins with what failed, for everyone else without.
+//! Charts of a tool's calls in the last 30 days. Owners and admins also see failures.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -17,11 +17,11 @@ use crate::{
     visitor::{Refused, Visitor, segment, with_query},
 };
 
-/// Charts of a tool's calls and of how long they took.
+/// Returns charts of the number of calls and their duration.
 ///
 /// # Errors
 ///
-/// Where the visitor has had more than their share of the processor.
+/// The visitor has used up their share of processor time.
 pub(super) async fn of(visitor: &Visitor, slug: &str) -> Result<Markup, Refused> {
     let read = async {
         match of_owner(visitor, slug).await? {
@@ -37,32 +37,32 @@ pub(super) async fn of(visitor: &Visitor, slug: &str) -> Result<Markup, Refused>
     visitor.made(|| view(slug, whose, &buckets.iter().map(Day::of).collect::<Vec<_>>())).await
 }
 
-/// What its owner and admins are told; `None` for others.
+/// Fetches the series for owners and admins. `None` for others.
 async fn of_owner(visitor: &Visitor, slug: &str) -> Result<Option<Bulk>, Refused> {
     if !matches!(visitor.kind(), Some(Kind::Admin | Kind::Builder)) {
         return Ok(None);
     }
     let path = with_query(&format!("/ai/endpoints/{}/metrics", segment(slug)), [("since", MONTH), ("step", "1d")]);
     match visitor.get(&path).await {
-        // Another builder's; and who is suspended reads what they earned, and no more.
+        // Another builder's tool, or a suspended builder, who can read only their earnings.
         Err(refused) if refused.is(Code::NotOwner) || refused.is(Code::BuilderSuspended) => Ok(None),
         series => series.map(Some),
     }
 }
 
-/// Whose tool the visitor looks at.
+/// The relation of the visitor to the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Own,
     Others,
 }
 
-/// A day of a tool.
+/// The calls of one day.
 struct Day {
     name: String,
     calls: u64,
     failed: u64,
-    /// Half of the calls, and 95 of 100, took no longer.
+    /// Median and 95th percentile of the duration.
     millis: [Option<f64>; 2],
 }
 

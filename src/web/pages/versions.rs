@@ -1,4 +1,5 @@
-//! `/dashboard/tools/{slug}/versions`: the sources that a tool has run, any one of them by its lines, any two of them compared.
+//! `/dashboard/tools/{slug}/versions`: the source versions of a tool, each line by line, and
+//! comparisons of two.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -22,7 +23,7 @@ use crate::{
     visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
-/// Digits of a hash that a version is called by.
+/// Digits of a hash in a version's short name.
 const DIGITS: usize = 12;
 
 /// A version with its source.
@@ -36,7 +37,7 @@ pub(crate) async fn page(
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    // The version that is shown, or what another one is compared with; and its first line.
+    // `b` is the shown version, or the base of the comparison with `a`. `from` is the first line.
     let asked = Asked::read(query.as_deref(), &["a", "b", "from"]);
     let (b, from) = (asked.get("b"), asked.get("from").parse().unwrap_or_default());
     let answer = own::record(&visitor, &slug).await?;
@@ -61,7 +62,7 @@ pub(crate) async fn page(
     Ok(visitor.show(own::page(&visitor, &slug, Tab::Versions, format!("Versions of {slug}"), &main)).await)
 }
 
-/// Asks for a version's source; of a fixed answer, its JSON.
+/// Fetches a version's source, or the JSON of a static answer.
 async fn read(visitor: &Visitor, slug: &str, version: &str) -> Result<Read, Refused> {
     let answer = visitor.get(&with_query(&format!("{}/source", own::source(slug)), [("version", version)])).await?;
     let handler = &answer["handler"];
@@ -72,12 +73,12 @@ async fn read(visitor: &Visitor, slug: &str, version: &str) -> Result<Read, Refu
     Ok(Read { version: version.to_owned(), source })
 }
 
-/// What a version is called: the first digits of its hash.
+/// Returns a version's short name: the first digits of its hash.
 pub(crate) fn name(version: &str) -> String {
     version.trim_start_matches("sha256:").chars().take(DIGITS).collect()
 }
 
-/// Where the versions of a tool are.
+/// Returns the path of a tool's versions.
 fn place(slug: &str) -> String {
     own::place(slug, "versions")
 }
@@ -126,7 +127,7 @@ fn shown(visitor: &Visitor, slug: &str, tool: &Value, a: &Read, from: usize) -> 
     }
 }
 
-/// Goes back to a version, and says what does not.
+/// Shows the form that restores a version, and what stays as it is.
 fn run_again(visitor: &Visitor, slug: &str, tool: &Value, version: &str) -> Markup {
     let fields = html! {
         input type="hidden" name="text:/version" value=(version);
@@ -144,7 +145,7 @@ fn run_again(visitor: &Visitor, slug: &str, tool: &Value, version: &str) -> Mark
     }
 }
 
-/// The versions that are kept, and the choice of two of them: at first of those that are looked at.
+/// Lists the stored versions, with a choice of two. The shown ones are preselected.
 fn list(slug: &str, tool: &Value, [a, b]: [&str; 2]) -> Markup {
     let versions = tool["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let said = |entry: &Value| entry["version"].as_str().unwrap_or_default().to_owned();
@@ -200,7 +201,8 @@ fn row(slug: &str, tool: &Value, entry: &Value, before: Option<&Value>) -> [Mark
     ]
 }
 
-/// Who made a version, and by which front; nothing of those from before that was kept.
+/// Returns who made a version and through which interface. Empty for versions older than that
+/// record.
 fn maker(entry: &Value) -> Markup {
     let by = match entry["by"].as_str() {
         Some("owner") => "its builder",

@@ -1,8 +1,8 @@
-//! How a tool is called of late, in words.
+//! Text about a tool's recent calls.
 
 use serde_json::Value;
 
-/// Of the record of a tool; `None` as long as the host counts.
+/// Returns the text for a tool's record, or `None` before the host has counted its calls.
 pub(crate) fn told(tool: &Value) -> Option<String> {
     let calls = tool["usage"]["calls30d"].as_u64()?;
     let times = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
@@ -12,7 +12,7 @@ pub(crate) fn told(tool: &Value) -> Option<String> {
     })
 }
 
-/// With as many digits as say something.
+/// Formats milliseconds with significant digits only.
 fn millis(millis: f64) -> String {
     if millis < 10.0 { format!("{millis:.1}") } else { format!("{millis:.0}") }
 }

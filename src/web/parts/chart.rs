@@ -1,33 +1,35 @@
-//! Charts: bars and steps of our own. They are drawn on the server, with no style in the markup: what they look like is said by
-//! classes, and how large they are by the style sheet. Whoever does not see them has their sentence, and their figures as a table.
+//! Bar charts and step charts, drawn on the server as SVG without inline styles. Classes and the
+//! style sheet define their look and size. Each chart also has a sentence and a table for readers
+//! who cannot see it.
 
 use std::fmt::Write as _;
 
 use maud::{Markup, PreEscaped, html};
 
-/// How wide one place is, and how high the drawing, in units of its own: it is stretched to its box.
+/// Width of one place and height of the drawing, in its own units. The drawing is stretched to its
+/// box.
 const PLACE: usize = 10;
 const HEIGHT: f64 = 100.0;
-/// How high a drawing in a row is.
+/// Height of a drawing in a table row.
 const SPARK: u8 = 24;
-/// How high at the least what is not nothing, so that one call is seen beside thousands.
+/// Minimum height of a nonzero value, so that one call is visible beside thousands.
 const SEEN: f64 = 2.0;
 
-/// What a chart says beside its drawing.
+/// The texts of a chart.
 pub(crate) struct Chart<'a> {
-    /// Its own on the page.
+    /// Unique id on the page.
     pub(crate) id: &'a str,
-    /// What there is to be seen, in a sentence.
+    /// A sentence that describes the chart.
     pub(crate) says: String,
-    /// What is drawn, and what on top of it or beside, in the second colour.
+    /// Legend of the first and the second color.
     pub(crate) keys: [Option<&'a str>; 2],
-    /// The highest value, as it is told.
+    /// Label of the highest value.
     pub(crate) most: String,
-    /// The same as a table.
+    /// The data of the chart as a table.
     pub(crate) table: Markup,
 }
 
-/// A bar by its name: how high it is, and how much of that is of the second colour.
+/// A named bar: its height, and the part of it in the second color.
 #[derive(Debug, Clone)]
 pub(crate) struct Bar {
     pub(crate) name: String,
@@ -35,14 +37,14 @@ pub(crate) struct Bar {
     pub(crate) bad: f64,
 }
 
-/// A place of two lines, of which either may be nowhere.
+/// A place of two lines, either of which may have a gap.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) values: [Option<f64>; 2],
 }
 
-/// Bars without words, as small as a word in a row of a table; `says` what there is to be seen.
+/// Returns tiny bars for a table row. `says` describes them.
 pub(crate) fn spark(says: &str, bars: &[Bar]) -> Markup {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let drawn = |of: fn(&Bar) -> f64| {
@@ -63,7 +65,7 @@ pub(crate) fn spark(says: &str, bars: &[Bar]) -> Markup {
 }
 
 impl Chart<'_> {
-    /// Bars beside one another, from the left.
+    /// Returns bars from left to right.
     pub(crate) fn bars(&self, bars: &[Bar]) -> Markup {
         let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
         let high = |value: f64| if value > 0.0 { (value / most * HEIGHT).max(SEEN) } else { 0.0 };
@@ -81,7 +83,7 @@ impl Chart<'_> {
         self.drawn(&drawn, ["key", "key bad"], bars.iter().map(|bar| bar.name.as_str()))
     }
 
-    /// Two lines that go on at their height for the length of each place.
+    /// Returns two step lines with a constant height at each place.
     pub(crate) fn steps(&self, steps: &[Step]) -> Markup {
         let most = steps.iter().flat_map(|step| step.values).flatten().fold(0.0, f64::max);
         let mut drawn = String::new();
@@ -104,7 +106,8 @@ impl Chart<'_> {
         self.drawn(&drawn, ["key of-line", "key bad of-line"], steps.iter().map(|step| step.name.as_str()))
     }
 
-    /// What was drawn for these places, which is made of numbers alone, with all that is said of it: its keys are of these classes.
+    /// Combines a drawing, which consists of numbers only, with the texts. `keys` are the classes
+    /// of the legend.
     fn drawn<'a>(&self, drawn: &str, keys: [&str; 2], mut names: impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator) -> Markup {
         let places = names.len();
         let (first, last) = (names.next().unwrap_or_default(), names.next_back().unwrap_or_default());

@@ -1,10 +1,10 @@
-//! Code as it is copied: what is seen is what the button takes.
+//! Code blocks with copy buttons. The button copies exactly the visible text.
 
 use maud::{Markup, html};
 
 use super::text::plain;
 
-/// A block of code with its name. Of others' words there must be none in it that are not escaped for what reads it.
+/// Returns a named block of code. Text of others in it must be escaped for the language.
 pub(crate) fn block(name: &str, language: &str, code: &str) -> Markup {
     html! {
         figure.code {
@@ -14,7 +14,7 @@ pub(crate) fn block(name: &str, language: &str, code: &str) -> Markup {
     }
 }
 
-/// The button that copies the code beside it, which is called `what`.
+/// Returns a button that copies the adjacent code, which is named `what`.
 pub(crate) fn copy(what: &str) -> Markup {
     html! { button.copy type="button" aria-label={ "Copy: " (what) } { "Copy" } }
 }

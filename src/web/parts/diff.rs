@@ -1,7 +1,7 @@
-//! What differs between two texts of others: by lines, with marks where a line differs from the one that it stands for.
+//! Line-based comparison of two untrusted texts, with marks within changed lines.
 //!
-//! What it costs has bounds, whatever the texts hold: how many lines are compared and for how long, and how much of it is shown.
-//! What is left out is said.
+//! The cost is limited for any texts: the number of compared lines, the time, and the size of the
+//! output. Omitted parts are mentioned.
 
 mod line;
 mod rows;
@@ -14,14 +14,14 @@ use self::{
 };
 use super::text::{counted, words};
 
-/// What two texts are called.
+/// The names of two texts.
 #[derive(Clone, Copy)]
 pub(crate) struct Names<'a> {
     pub(crate) old: &'a str,
     pub(crate) new: &'a str,
 }
 
-/// What differs between two texts.
+/// Shows the differences between two texts.
 pub(crate) fn diff(names: Names, old: &str, new: &str) -> Markup {
     let Compared { rows, removed, added, unshown, uncompared, in_time } = rows::compared(old, new);
     if removed + added == 0 && uncompared == 0 {
@@ -103,7 +103,7 @@ mod tests {
         assert!(!told.contains("<script") && !told.contains("<img") && !told.contains('\u{202e}'), "{told}");
     }
 
-    /// Texts that cost others minutes and gigabytes.
+    /// Texts for which an unlimited comparison would take minutes and gigabytes.
     fn hostile() -> Vec<(&'static str, String, String)> {
         let bytes = 256 << 10;
         let mixed = |seed: u32| {

@@ -1,10 +1,10 @@
-//! What stands where nothing is: a sentence, what to do, and the command that does it.
+//! Placeholder for an empty list: a sentence, an action, and the command for it.
 
 use maud::{Markup, html};
 
 use super::code;
 
-/// Nothing is here.
+/// Returns the placeholder.
 pub(crate) fn empty(sentence: &str, action: Option<(&str, &str)>, command: &str) -> Markup {
     html! {
         div.empty {

@@ -1,4 +1,4 @@
-//! Names and what they are: a list of facts.
+//! Lists of names and values.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use super::{
     text::{plain, words},
 };
 
-/// Facts by their names; those that are not known are left out.
+/// Shows values by name. Unknown ones are left out.
 pub(crate) fn list(facts: &[(&str, Option<Markup>)]) -> Markup {
     html! {
         dl.facts {
@@ -18,13 +18,13 @@ pub(crate) fn list(facts: &[(&str, Option<Markup>)]) -> Markup {
     }
 }
 
-/// The same, of which only a part is seen.
+/// Shows an id of which only a part is visible.
 pub(crate) fn id_in_brief(text: &str, shown: &str) -> Markup {
     let (before, after) = text.split_once(shown).unwrap_or_default();
     html! { span.id { code { span.aside { (words(before)) } (words(shown)) span.aside { (words(after)) } } (copy(&plain(text))) } }
 }
 
-/// An id, hash or address, to be copied.
+/// Shows an id, hash or address with a copy button.
 pub(crate) fn id(text: &str) -> Markup {
     html! { span.id { code { (words(text)) } (copy(&plain(text))) } }
 }

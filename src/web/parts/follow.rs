@@ -1,24 +1,25 @@
-//! Lists that script keeps as they are while they are looked at. Without it they are what they were when they were asked for.
+//! Lists that a script updates while they are visible. Without scripts they keep their initial
+//! state.
 
 use maud::{Markup, html};
 
 use crate::asked::Asked;
 
-/// The field of a query that asks for so many rows of a page's list, and for nothing else of the page.
+/// Query field that requests only this many rows of a page's list.
 const ROWS: &str = "rows";
 
-/// What a list is followed by.
+/// How a list is updated.
 #[derive(Debug)]
 pub(crate) struct Followed {
-    /// The stream that tells when there is more.
+    /// Address of the stream that announces changes.
     pub(crate) live: String,
-    /// Where its rows alone are had: the page, or another one with the same list.
+    /// Address of a page with the rows of the list.
     pub(crate) page: String,
-    /// Rows that there are at most, where it shows the last ones alone.
+    /// Maximum rows, if only the latest are shown.
     pub(crate) most: Option<usize>,
 }
 
-/// A list, with what it is followed by where it can be.
+/// Returns a list with controls to follow it, if possible.
 pub(crate) fn followed(by: Option<&Followed>, list: Markup) -> Markup {
     let Some(by) = by else { return rows(list) };
     html! {
@@ -31,23 +32,23 @@ pub(crate) fn followed(by: Option<&Followed>, list: Markup) -> Markup {
     }
 }
 
-/// A list that is asked for anew every few seconds, at `page`.
+/// Returns a list that is fetched from `page` every few seconds.
 pub(crate) fn renewed(page: &str, list: Markup) -> Markup {
     html! { div #rows data-rows=(page) { (list) } }
 }
 
-/// The list alone, for a script that has the rest of the page.
+/// Returns only the list, for a script that has the rest of the page.
 pub(crate) fn rows(list: Markup) -> Markup {
     html! { div #rows { (list) } }
 }
 
-/// How many rows alone are asked for, of as many as the page has; `None` where all of the page is.
+/// Returns how many rows the query requests, at most `most`. `None` if it requests the whole page.
 pub(crate) fn wanted(query: Option<&str>, most: usize) -> Option<usize> {
     let rows = Asked::read(query, &[ROWS]).get(ROWS).parse::<usize>().ok()?;
     Some(rows.clamp(1, most))
 }
 
-/// What a row is told apart by from others of its list.
+/// Marks the cell that identifies its row.
 pub(crate) fn named(name: &str, cell: Markup) -> Markup {
     html! { span data-row=(name) { (cell) } }
 }

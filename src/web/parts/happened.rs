@@ -1,4 +1,4 @@
-//! What happened, as events tell it: when, what in words, at which tool, and the facts of it.
+//! Events as a table: time, description, tool and facts.
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use super::{
     time::moment,
 };
 
-/// What each kind of event tells of, in words, and the state that it ends in, where it has one.
+/// Kinds of events: name, description, and resulting state if there is one.
 pub(crate) const KINDS: [(&str, &str, &str); 24] = [
     ("call.succeeded", "a call succeeded", "succeeded"),
     ("call.failed", "a call failed", "failed"),
@@ -39,13 +39,14 @@ pub(crate) const KINDS: [(&str, &str, &str); 24] = [
     ("builder.tier_set", "how code runs was set", ""),
 ];
 
-/// Facts of an event that are told, and letters of each.
+/// Maximum shown facts of an event, and maximum characters of each.
 const FACTS: usize = 10;
 const CHARS: usize = 120;
-/// Digits of a hash, and of an address, that tell it from others.
+/// Digits that identify a hash or address.
 const DIGITS: usize = 8;
 
-/// Events, newest first. `builder` is whom an admin looks at, and nothing where builders look at their own.
+/// Shows events, newest first. `builder` is the builder that an admin looks at. It is empty for a
+/// builder's own events.
 pub(crate) fn table_of(events: &[Value], builder: &str, simulated: bool) -> Markup {
     let columns = [Column::Words("When"), Column::Words("What"), Column::Words("Tool"), Column::Words("Facts")];
     table("Events", columns, events.iter().map(|event| row(event, builder, simulated)))
@@ -71,12 +72,13 @@ fn row(event: &Value, builder: &str, simulated: bool) -> [Markup; 4] {
     ]
 }
 
-/// A fact by its name: what has a page leads there, and what says nothing is left out.
+/// Shows a fact with its name, as a link if it has a page. Returns `None` for facts that say
+/// nothing.
 fn told([slug, builder]: [&str; 2], name: &str, fact: &Value, beside: &Map<String, Value>, simulated: bool) -> Option<Markup> {
     let called = html! { (text::first(&in_words(name), CHARS)) " " };
     Some(match (name, fact) {
         (_, Value::Null) => return None,
-        // In the token's smallest unit, which the price beside it says in dollars.
+        // In the token's smallest unit. The price beside it has the same amount in dollars.
         ("amount", _) if beside.contains_key("priceUsd") => return None,
         ("receiptId", Value::String(id)) => html! { (called) (places::receipt_in_brief(id)) },
         ("payoutId", Value::String(id)) => html! { (called) (places::payout(id, builder)) },
@@ -89,7 +91,7 @@ fn told([slug, builder]: [&str; 2], name: &str, fact: &Value, beside: &Map<Strin
     })
 }
 
-/// A value as it is read; nothing where there is nothing in it.
+/// Shows a value as text. Returns `None` if it is empty.
 fn plainly(value: &Value) -> Option<Markup> {
     Some(match value {
         Value::Null => return None,
@@ -112,12 +114,13 @@ fn plainly(value: &Value) -> Option<Markup> {
     })
 }
 
-/// The digits behind what says that they are hexadecimal ones, where there is nothing else.
+/// Returns the hexadecimal digits after a prefix, if there is nothing else.
 fn hex_behind<'t>(prefix: &str, text: &'t str) -> Option<&'t str> {
     text.strip_prefix(prefix).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// A member's name as words: `receiptCount` is `receipt count`, and of what ends in the kind of its value that is left out.
+/// Converts a field name to words: `receiptCount` becomes `receipt count`. A suffix for the type is
+/// dropped.
 fn in_words(name: &str) -> String {
     let name = ["Id", "Usd"].iter().find_map(|kind| name.strip_suffix(kind)).unwrap_or(name);
     let mut words = String::with_capacity(name.len() + 4);

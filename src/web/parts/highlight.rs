@@ -1,8 +1,8 @@
-//! What the parts of a source are: keywords, texts, numbers, comments. Told by elements with a class, each around text.
+//! Syntax highlighting: keywords, strings, numbers and comments, as elements with classes.
 
 use tollhouse_base::lexer::{Kind, Token, tokens};
 
-/// Names that are a language's own, in JavaScript, TypeScript and JSON.
+/// Keywords of JavaScript, TypeScript and JSON.
 const KEYWORDS: [&str; 54] = [
     "abstract",
     "as",
@@ -60,14 +60,14 @@ const KEYWORDS: [&str; 54] = [
     "yield",
 ];
 
-/// A source with what of it is marked.
+/// A source with its highlighted tokens.
 pub(super) struct Highlight<'s> {
     source: &'s str,
-    /// In their order.
+    /// In source order.
     marked: Vec<(Token, &'static str)>,
 }
 
-/// A piece of a source, with its class where it has one.
+/// A piece of a source, with its class if it has one.
 pub(super) type Piece<'s> = (Option<&'static str>, &'s str);
 
 impl<'s> Highlight<'s> {
@@ -76,12 +76,12 @@ impl<'s> Highlight<'s> {
         Self { source, marked: marked.collect() }
     }
 
-    /// How much of it is marked between two places.
+    /// Returns the number of highlighted tokens between two offsets.
     pub(super) fn marks(&self, start: usize, end: usize) -> usize {
         self.within(start, end).len()
     }
 
-    /// All that stands between two places, piece by piece.
+    /// Returns the pieces between two offsets.
     pub(super) fn pieces(&self, start: usize, end: usize) -> Vec<Piece<'s>> {
         let (mut pieces, mut at) = (vec![], start);
         let mut push = |class, from: usize, to: usize| {

@@ -1,4 +1,4 @@
-//! Lines of a handler's log: when, how grave, of which call, and what it said.
+//! Lines of a handler's log: time, level, call and message.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -9,26 +9,26 @@ use super::{
     time::moment,
 };
 
-/// Characters of a line that are shown, and of what it says besides.
+/// Maximum shown characters of a message, and of its fields.
 const MOST_CHARS: usize = 2_000;
-/// Characters of all lines of a page: where they have more, long ones are cut the shorter.
+/// Maximum characters of all lines on a page. If there are more, long lines are cut shorter.
 const PAGE_CHARS: usize = 48 << 10;
-/// Places in a line that are marked.
+/// Maximum marks in a line.
 const MOST_MARKS: usize = 20;
 
-/// Lines in their order, with the places that say `sought` marked; `call` is where a call's own lines are.
+/// Shows lines with matches of `sought` marked. `call` returns the address of a call's own lines.
 pub(crate) fn lines<'a>(lines: impl Iterator<Item = &'a Value>, sought: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
     let lines: Vec<_> = lines.collect();
     let most = most_chars(&lines);
     html! { ol.lines { @for entry in lines { (line(entry, sought, most, &call)) } } }
 }
 
-/// Whether a page with these lines shows less of them than of fewer.
+/// Returns whether a page with these lines has to cut them shorter than usual.
 pub(crate) fn are_cut(lines: &[&Value]) -> bool {
     most_chars(lines) < MOST_CHARS
 }
 
-/// Characters that each of these lines may have, and as many of what it says besides.
+/// Returns the maximum characters of each message, and of its fields.
 fn most_chars(lines: &[&Value]) -> usize {
     let shown = |text: &str| text.chars().take(MOST_CHARS).count();
     let all: usize = lines.iter().map(|entry| shown(said(entry)) + besides(entry).map_or(0, |fields| shown(&fields))).sum();
@@ -43,7 +43,7 @@ fn besides(entry: &Value) -> Option<String> {
     entry["fields"].as_object().filter(|fields| !fields.is_empty()).map(json)
 }
 
-/// Whether a line says this, in whatever case its ASCII letters are.
+/// Returns whether a line contains `sought`, ignoring ASCII case.
 pub(crate) fn says(entry: &Value, sought: &str) -> bool {
     place(said(entry), sought).is_some() || place(&besides(entry).unwrap_or_default(), sought).is_some()
 }
@@ -52,7 +52,7 @@ fn json(fields: &serde_json::Map<String, Value>) -> String {
     serde_json::to_string(fields).unwrap_or_default()
 }
 
-/// Where a text says something first.
+/// Returns the position of the first match.
 fn place(text: &str, sought: &str) -> Option<usize> {
     let (text, sought) = (text.as_bytes(), sought.as_bytes());
     if sought.is_empty() {
@@ -81,7 +81,7 @@ fn line(entry: &Value, sought: &str, most: usize, address: &impl Fn(&str) -> Opt
     }
 }
 
-/// The beginning of a text with the places that say something marked, and how much there is besides.
+/// Shows the beginning of a text with matches marked, and the number of omitted characters.
 fn marked(text: &str, sought: &str, most: usize) -> Markup {
     let left = text.chars().count().saturating_sub(most);
     let mut rest = &text[..text.char_indices().nth(most).map_or(text.len(), |(at, _)| at)];

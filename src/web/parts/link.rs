@@ -1,15 +1,15 @@
-//! Addresses of others.
+//! Links to addresses from others.
 
 use maud::{Markup, html};
 use url::Url;
 
 use super::text::{plain, words};
 
-/// An address of somebody else's as a link, where it is one of https; as text otherwise.
+/// Shows an address as a link if it is a safe https address, else as text.
 pub(crate) fn link(address: &str) -> Markup {
     let is_safe = |url: &Url| url.scheme() == "https" && url.has_host() && url.username().is_empty() && url.password().is_none();
     match Url::parse(address).ok().filter(is_safe) {
-        // As it was read, which is how it is asked for: what looks like another host is seen as what it is.
+        // The parsed form is shown, so that an address which imitates another host is recognizable.
         Some(url) => html! { a href=(url) rel="noopener noreferrer nofollow ugc" { bdi { (plain(url.as_str())) } } },
         None => words(address),
     }

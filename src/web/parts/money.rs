@@ -1,40 +1,40 @@
-//! Amounts: to the micro-dollar, never rounded, and whether they are real.
+//! Amounts: exact to the micro-dollar, and marked if they are simulated.
 
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// An amount of dollars, of which a `f64` holds six decimals exactly as they were written.
+/// Formats an amount in dollars. A `f64` represents six decimals exactly as written.
 pub(crate) fn usd(amount: &Value) -> String {
     amount.as_f64().map_or_else(|| "?".to_owned(), |amount| format!("${amount}"))
 }
 
-/// An amount in millionths of a dollar, exactly.
+/// Converts an amount to micro-dollars, exactly.
 pub(crate) fn in_micros(amount: &Value) -> u64 {
     amount.as_f64().map_or(0, |amount| (amount * 1e6).round() as u64)
 }
 
-/// So many millionths of a dollar.
+/// Formats micro-dollars as dollars.
 pub(crate) fn micros(amount: u64) -> String {
     let digits = format!("${}.{:06}", amount / 1_000_000, amount % 1_000_000);
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What follows an amount that is not real.
+/// Returns the mark after a simulated amount.
 pub(crate) fn mark(simulated: bool) -> Markup {
     html! { @if simulated { " " span.play { "simulated" } } }
 }
 
-/// The same in plain text.
+/// Returns the mark as plain text.
 pub(crate) fn marked(simulated: bool) -> &'static str {
     if simulated { " simulated" } else { "" }
 }
 
-/// The heading of a column of amounts.
+/// Returns the heading of a column of amounts.
 pub(crate) fn heading(name: &str, simulated: bool) -> String {
     if simulated { format!("{name}, simulated") } else { name.to_owned() }
 }
 
-/// What a network and a token of it are called by what the manifest says of payments; by their ids where it knows neither.
+/// Returns the names of a network and a token from the manifest, or their ids if unknown.
 pub(crate) fn called<'v>(payment: &'v Value, network: &'v Value, asset: &'v Value) -> [&'v str; 2] {
     let on = |entry: &&Value| entry["network"] == *network;
     let is_same = |entry: &&Value| match (entry["asset"]["address"].as_str(), asset.as_str()) {
@@ -47,13 +47,14 @@ pub(crate) fn called<'v>(payment: &'v Value, network: &'v Value, asset: &'v Valu
     [name.unwrap_or_default(), symbol.unwrap_or("token")]
 }
 
-/// What of a price is the builder's, and what the host keeps: so many basis points, rounded down to the micro-dollar.
+/// Splits a price into the builder's share and the host's fee, in basis points, rounded down to the
+/// micro-dollar.
 pub(crate) fn shares(price: u64, fee_bps: u64) -> [u64; 2] {
     let fee = u64::try_from(u128::from(price) * u128::from(fee_bps) / 10_000).unwrap_or(price).min(price);
     [price - fee, fee]
 }
 
-/// What a call of a tool costs.
+/// Shows the price of a tool.
 pub(crate) fn price(tool: &Value, simulated: bool) -> Markup {
     let (most, fixed) = (&tool["maxPriceUsd"], &tool["priceUsd"]);
     let is_free = most.is_null() && fixed.as_f64() == Some(0.0);

@@ -1,8 +1,8 @@
-//! From one page of a list to the next. Backwards is the browser's: a cursor goes one way.
+//! Links between the pages of a list. There is no link back, because cursors only go forward.
 
 use maud::{Markup, html};
 
-/// How many there are, and where to go on.
+/// Shows the number of entries, and links to other pages.
 pub(crate) fn pager(shown: usize, total: u64, first: Option<&str>, next: Option<&str>) -> Markup {
     html! {
         nav.pager aria-label="Pages" {
@@ -13,7 +13,7 @@ pub(crate) fn pager(shown: usize, total: u64, first: Option<&str>, next: Option<
     }
 }
 
-/// The same for a list of which nobody has counted how long it is.
+/// Shows links to other pages of a list without a known total.
 pub(crate) fn onward(shown: usize, first: Option<&str>, next: Option<&str>) -> Markup {
     html! {
         nav.pager aria-label="Pages" {

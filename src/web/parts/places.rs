@@ -1,29 +1,29 @@
-//! Where things have their pages: links to them by their names.
+//! Links to the pages of tools, receipts, payouts and logs.
 
 use maud::{Markup, html};
 
 use super::text::words;
 use crate::visitor::{segment, with_query};
 
-/// Letters of an id that tell it from those beside it: the first ones are of its time.
+/// Number of trailing characters of an id that distinguish it. The leading ones encode the time.
 const LAST: usize = 6;
 
-/// The page of a tool.
+/// Links to the page of a tool.
 pub(crate) fn tool(slug: &str) -> Markup {
     html! { a href=(of_tool(slug, "")) { code { (words(slug)) } } }
 }
 
-/// The address of a tool's page, or of one below it such as `/calls`.
+/// Returns the path of a tool's page, or of a page below it, for example `/calls`.
 pub(crate) fn of_tool(slug: &str, below: &str) -> String {
     format!("/dashboard/tools/{}{below}", segment(slug))
 }
 
-/// The page of a receipt.
+/// Links to the page of a receipt.
 pub(crate) fn receipt(id: &str) -> Markup {
     html! { a href=(of_receipt(id)) { code { (words(id)) } } }
 }
 
-/// The same where there is little room.
+/// Links to the page of a receipt, with the end of its id.
 pub(crate) fn receipt_in_brief(id: &str) -> Markup {
     html! { a href=(of_receipt(id)) { code { (last(id)) } } }
 }
@@ -32,13 +32,13 @@ fn of_receipt(id: &str) -> String {
     format!("/dashboard/receipts/{}", segment(id))
 }
 
-/// The page of a packet; `builder` is whom an admin looks at.
+/// Links to the page of a payout. `builder` is the builder that an admin looks at.
 pub(crate) fn payout(id: &str, builder: &str) -> Markup {
     let path = with_query(&format!("/dashboard/payouts/{}", segment(id)), [("builderId", builder)]);
     html! { a href=(path) { code { (last(id)) } } }
 }
 
-/// What a call of a tool has logged.
+/// Links to the log of a call.
 pub(crate) fn log(slug: &str, call: &str) -> Markup {
     html! { a href=(with_query(&of_tool(slug, "/log"), [("callId", call)])) { code { (last(call)) } } }
 }

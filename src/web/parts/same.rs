@@ -1,4 +1,4 @@
-//! The line that does for programs what a page shows to people.
+//! The command line for programs with the same content as a page.
 
 use maud::{Markup, html};
 use tollhouse_account::session::Kind;
@@ -6,7 +6,8 @@ use tollhouse_account::session::Kind;
 use super::code;
 use crate::visitor::Visitor;
 
-/// How a path of the API, that is encoded as paths are, is asked by who looks at the page.
+/// Returns the command for an API path, which must be percent-encoded, with the visitor's kind of
+/// credential.
 pub(crate) fn line(visitor: &Visitor, path: &str) -> String {
     let credential = match visitor.kind() {
         Some(Kind::Admin) => " \\\n  -H \"x-admin-token: $ADMIN_TOKEN\"",
@@ -17,7 +18,7 @@ pub(crate) fn line(visitor: &Visitor, path: &str) -> String {
     format!("curl -s '{}{path}'{credential}", visitor.base_url())
 }
 
-/// The same as a part of a page.
+/// Shows the command as a section of a page.
 pub(crate) fn same(visitor: &Visitor, path: &str) -> Markup {
     html! {
         section {

@@ -1,16 +1,16 @@
-//! An input of a tool to begin with: the schema's own example, or what it asks for at least.
+//! Sample inputs of a tool: the schema's own example, or a minimal input.
 
 use serde_json::{Map, Value, json};
 use tollhouse_base::{aside::length, unseen::marked};
 
-/// How deep objects in objects are filled.
+/// Maximum depth of nested objects.
 const DEPTH: usize = 3;
-/// Most bytes of an input that is shown.
+/// Maximum size of a shown sample, in bytes.
 const MOST_BYTES: usize = 1 << 10;
-/// Most members of an object in it: one of more is not shown.
+/// Maximum fields of an object. A sample with more is not shown.
 const MOST_MEMBERS: usize = 64;
 
-/// An input for a schema.
+/// Returns an input for a schema.
 pub(crate) fn input(schema: &Value) -> Value {
     let example = schema["examples"].get(0).or_else(|| schema.get("default"));
     let fits = |input: &Value| input.is_object() && is_short(input);
@@ -22,17 +22,18 @@ fn is_short(value: &Value) -> bool {
     length(value) <= MOST_BYTES && value.to_string().len() <= MOST_BYTES
 }
 
-/// A value for a part of an input.
+/// Returns a value for a part of an input.
 pub(crate) fn part(schema: &Value) -> Value {
     Some(value(schema, DEPTH)).filter(is_short).unwrap_or(Value::Null)
 }
 
-/// An input for a schema of somebody else's, in which no words of theirs stand: types, and members whose names are names.
+/// Returns an input for an untrusted schema without any of its texts: only types, and fields with
+/// plain names.
 pub(crate) fn typed(schema: &Value) -> Value {
     input(&bare(schema, DEPTH))
 }
 
-/// A schema without examples, constants and whatever else is text.
+/// Removes examples, constants and other texts from a schema.
 fn bare(schema: &Value, depth: usize) -> Value {
     let is_name = |name: &str| name.len() <= 32 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let kept = ["type", "format", "minItems", "minimum"].into_iter().filter_map(|name| Some((name.to_owned(), schema.get(name)?.clone())));
@@ -48,7 +49,7 @@ fn bare(schema: &Value, depth: usize) -> Value {
     Value::Object(bare)
 }
 
-/// The members that a schema asks for; where it asks for none, the first text that it takes.
+/// Returns an object with the required fields, or with the first text field if none is required.
 fn object(schema: &Value, depth: usize) -> Value {
     let required: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let all = || schema["properties"].as_object().into_iter().flatten();
@@ -61,7 +62,7 @@ fn object(schema: &Value, depth: usize) -> Value {
     Value::Object(members)
 }
 
-/// A value that a schema may take.
+/// Returns a value that a schema may accept.
 fn value(schema: &Value, depth: usize) -> Value {
     let given = schema.get("const").or_else(|| schema["examples"].get(0)).or_else(|| schema.get("default"));
     if let Some(given) = given.or_else(|| schema["enum"].get(0)).filter(|given| is_short(given)) {
@@ -86,12 +87,12 @@ fn value(schema: &Value, depth: usize) -> Value {
     }
 }
 
-/// A value as JSON in which everything can be seen.
+/// Returns a value as JSON, with invisible characters escaped.
 pub(crate) fn json(value: &Value) -> String {
     visible(&value.to_string())
 }
 
-/// JSON in which everything can be seen: what could not is an escape.
+/// Escapes invisible characters in JSON.
 pub(crate) fn visible(json: &str) -> String {
     marked(json).map(|(char, unseen)| if unseen { escaped(char) } else { String::from(char) }).collect()
 }
@@ -100,7 +101,7 @@ fn escaped(char: char) -> String {
     char.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
 }
 
-/// A word of a shell's line, whatever is in it.
+/// Quotes a word for the shell.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

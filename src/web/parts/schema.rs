@@ -1,26 +1,28 @@
-//! A JSON schema as a table: what each member is called, what it is, whether it must be there, what bounds it, and its words.
+//! A JSON Schema as a table: name, type, whether it is required, constraints, and description of
+//! each field.
 
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::text;
 
-/// How deep members of members are told.
+/// Maximum depth of nested fields.
 const DEPTH: usize = 3;
-/// Most rows of a table.
+/// Maximum rows of a table.
 const ROWS: usize = 60;
-/// Most values of an `enum` that are told.
+/// Maximum shown values of an `enum`.
 const VALUES: usize = 24;
-/// Letters of one member's words, and of one value, that are told.
+/// Maximum characters of a description, and of a value.
 const CHARS: usize = 400;
 const VALUE_CHARS: usize = 80;
-/// Bytes of a table, about: a definition of a few is told wherever it is referred to.
+/// Approximate maximum size of a table, in bytes. A definition is repeated wherever it is
+/// referenced.
 const MOST_BYTES: usize = 20 << 10;
-/// What a row, and a bound in it, are of these beside their words.
+/// Approximate size of a row, and of a constraint, without their texts.
 const ROW_BYTES: usize = 160;
 const BOUND_BYTES: usize = 40;
 
-/// What a table does not tell.
+/// Keywords that a table does not show.
 const UNTOLD: [&str; 12] = [
     "allOf",
     "anyOf",
@@ -36,7 +38,7 @@ const UNTOLD: [&str; 12] = [
     "unevaluatedProperties",
 ];
 
-/// A member.
+/// A field.
 struct Row {
     name: String,
     kind: String,
@@ -45,11 +47,11 @@ struct Row {
     words: String,
 }
 
-/// What bounds a member.
+/// The constraints of a field.
 #[derive(Debug, Default)]
 pub(super) struct Bounds(Vec<Bound>);
 
-/// In our words, or a value in the builder's.
+/// A constraint in the host's words, or a value from the schema.
 #[derive(Debug)]
 enum Bound {
     Said(String),
@@ -57,19 +59,19 @@ enum Bound {
 }
 
 impl Row {
-    /// How much of the table it is, about.
+    /// Returns the approximate size of its markup.
     fn bytes(&self) -> usize {
         ROW_BYTES + [&self.name, &self.kind, &self.words].map(|words| text::told_bytes(words)).iter().sum::<usize>() + self.bounds.bytes()
     }
 }
 
 impl Bounds {
-    /// Those of a schema.
+    /// Returns the constraints of a schema.
     pub(super) fn of(schema: &Value) -> Self {
         Self(bounds(schema))
     }
 
-    /// How much they are as markup, about.
+    /// Returns the approximate size of their markup.
     pub(super) fn bytes(&self) -> usize {
         let of_bound = |bound: &Bound| {
             let (Bound::Said(words) | Bound::Value(_, words)) = bound;
@@ -94,19 +96,20 @@ impl Bounds {
     }
 }
 
-/// What is read of a schema.
+/// State while a schema is read.
 struct Reading<'a> {
     root: &'a Value,
     rows: Vec<Row>,
-    /// Bytes that are left for rows.
+    /// Remaining bytes for rows.
     left: usize,
-    /// Members beyond the last row.
+    /// Number of fields beyond the last row.
     more: usize,
-    /// Whether something is asked that no row says.
+    /// Whether there are constraints that no row shows.
     untold: bool,
 }
 
-/// A schema as a table, with a word for what must be there; `whole` is where it stands in full.
+/// Shows a schema as a table. `must` is the word for required fields, and `whole` the address of
+/// the full schema.
 pub(crate) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Markup {
     let mut reading = Reading { root: schema, rows: vec![], left: MOST_BYTES, more: 0, untold: false };
     reading.members(schema, "", DEPTH);
@@ -132,10 +135,10 @@ pub(crate) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Mark
     }
 }
 
-/// The schema itself, or the one of the same document that it refers to.
+/// Returns the schema itself, or the one in the same document that it references.
 pub(super) fn meant<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let target = schema["$ref"].as_str().and_then(|to| root.pointer(to.strip_prefix('#')?));
-    // One step: a ring of references ends there.
+    // Only one step, so that a cycle of references ends.
     target.unwrap_or(schema)
 }
 
@@ -188,7 +191,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What kind of value it is.
+/// Returns the type of a value.
 fn kind(schema: &Value, items: &Value) -> String {
     let named = |schema: &Value| match &schema["type"] {
         Value::String(kind) => kind.clone(),
@@ -235,17 +238,17 @@ fn range(least: &Value, most: &Value, unit: &str) -> Option<Bound> {
     Some(Bound::Said(said.trim_end().to_owned()))
 }
 
-/// A value without the quotes of a text, and of a long one no more than is told.
+/// Returns a value without quotes, cut slightly above the shown length.
 fn bare(value: &Value) -> String {
     let Some(text) = value.as_str() else { return written(value) };
     text.chars().take(VALUE_CHARS + 1).collect()
 }
 
-/// The beginning of a value as JSON.
+/// Returns the beginning of a value as JSON.
 fn written(value: &Value) -> String {
     let mut beginning = vec![0; VALUE_CHARS * 4];
     let mut room = &mut beginning[..];
-    // It ends where there is no more room.
+    // Writing fails when the buffer is full.
     let _ = serde_json::to_writer(&mut room, value);
     let left = room.len();
     beginning.truncate(VALUE_CHARS * 4 - left);

@@ -1,10 +1,12 @@
-//! A form out of a JSON schema, made on the server, and back: what was typed as the JSON that it is.
+//! Forms for a JSON Schema, and their conversion back to JSON.
 //!
-//! A form and its JSON are one state. What a field cannot hold, be it another type, a character that is not seen, or a member that no
-//! field is for, stands in a field of JSON beside them, so that nothing is lost on the way there and back. Numbers stay as they were
-//! written, to the last digit, and what is left empty is left out.
+//! A form and its JSON are two views of the same state. A value that its field cannot hold (another
+//! type, an invisible character, a field without an input) goes to a separate JSON field, so that
+//! nothing is lost in either direction. Numbers keep all their digits, and empty fields are left
+//! out.
 //!
-//! A schema is a stranger's: of one of any size there are so many fields, and the rest is that one field.
+//! Schemas are untrusted: a large one gets a limited number of fields, and the JSON field holds the
+//! rest.
 
 mod draft;
 mod fill;

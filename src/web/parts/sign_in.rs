@@ -1,11 +1,11 @@
-//! Where a credential is typed.
+//! The sign-in form.
 
 use maud::{Markup, html};
 
 use super::form;
 use crate::visitor::Visitor;
 
-/// The form by which a session begins, with what it carries on, and why the last try began none.
+/// Returns the form that begins a session, with carried fields and the error of the last attempt.
 pub(crate) fn sign_in(visitor: &Visitor, carried: &Markup, wrong: Option<&str>) -> Markup {
     html! {
         form.form method="post" action="/dashboard/session" {

@@ -1,18 +1,18 @@
-//! How far back a page goes, and days of UTC.
+//! Time spans of pages, and dates in UTC.
 
 use jiff::ToSpan as _;
 
-/// Thirty whole days of UTC, today among them.
+/// Thirty whole UTC days including today.
 pub(crate) const MONTH: &str = "29d";
 
-/// As far as series go that are asked for without a word of it.
+/// Time span of series if the query has none.
 const USUAL: &str = "30d";
 
-/// How wide the buckets of a series are, by how many seconds it goes back at the most.
+/// Bucket widths of a series, by the maximum span in seconds.
 const STEPS: [(u64, &str); 3] = [(2 * 3_600, "1m"), (24 * 3_600, "5m"), (7 * 24 * 3_600, "1h")];
 
-/// From when on a series is asked for that goes with a list, and how wide its buckets are: whole days, where the list begins or ends
-/// with one.
+/// Returns the start and bucket width of the series for a list: whole days if the list begins or
+/// ends with one.
 pub(crate) fn of_series<'a>(since: &'a str, until: &str) -> (&'a str, &'static str) {
     let since = if since.is_empty() { USUAL } else { since };
     let step = match seconds(since) {
@@ -22,23 +22,23 @@ pub(crate) fn of_series<'a>(since: &'a str, until: &str) -> (&'a str, &'static s
     (since, step)
 }
 
-/// A span of the API's in seconds.
+/// Parses an API time span, in seconds.
 fn seconds(span: &str) -> Option<u64> {
     let (unit, of) = [('d', 24 * 3_600), ('h', 3_600), ('m', 60), ('s', 1)].into_iter().find(|(unit, _)| span.ends_with(*unit))?;
     span.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(of)
 }
 
-/// The day of a moment, as it is written in both.
+/// Returns the date of a time or date.
 pub(crate) fn day(moment: &str) -> &str {
     moment.split('T').next().unwrap_or_default()
 }
 
-/// The day behind this one; nothing where it is no day.
+/// Returns the next date, or an empty string if `day` is invalid.
 pub(crate) fn next_day(day: &str) -> String {
     day.parse::<jiff::civil::Date>().and_then(|day| day.tomorrow()).map(|day| day.to_string()).unwrap_or_default()
 }
 
-/// All days from the first to the last, both among them; at most so many, the last ones.
+/// Returns all dates from first to last, inclusive. If there are more than `most`, only the latest.
 pub(crate) fn days(first: &str, last: &str, most: usize) -> Vec<String> {
     let (Ok(first), Ok(last)) = (first.parse::<jiff::civil::Date>(), last.parse::<jiff::civil::Date>()) else { return vec![] };
     let back = (0..i64::try_from(most).unwrap_or(i64::MAX)).map_while(|back| last.checked_sub(back.days()).ok());

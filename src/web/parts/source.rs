@@ -1,4 +1,5 @@
-//! A source by its lines, each with a number that can be linked to. A long one comes in pages, and of a long line the beginning.
+//! Source code with linkable line numbers. A long source is split into pages, and long lines are
+//! cut.
 
 use maud::{Markup, html};
 
@@ -7,15 +8,15 @@ use super::{
     text::{classed, told_bytes},
 };
 
-/// Most lines of a page.
+/// Maximum lines of a page.
 const MOST_LINES: usize = 500;
-/// Bytes of a page, about.
+/// Approximate maximum size of a page, in bytes.
 const MOST_BYTES: usize = 96 << 10;
-/// What a line is of these beside its text.
+/// Approximate size of a line without its text, in bytes.
 const LINE_BYTES: usize = 60;
-/// What a piece is that is marked, beside its text.
+/// Approximate size of a highlighted token without its text, in bytes.
 const MARK_BYTES: usize = 24;
-/// Characters of a line that are shown.
+/// Maximum shown characters of a line.
 const MOST_CHARS: usize = 1_000;
 
 /// A part of a source.
@@ -23,18 +24,18 @@ pub(crate) struct Part<'a> {
     lines: Vec<Line<'a>>,
     /// Number of its first line, from 1.
     from: usize,
-    /// How many lines there are in all.
+    /// Total number of lines.
     total: usize,
 }
 
-/// A line as it is shown.
+/// A shown line.
 struct Line<'a> {
     pieces: Vec<Piece<'a>>,
-    /// Characters that are not shown.
+    /// Number of omitted characters.
     left: usize,
 }
 
-/// The part of a source that begins with a line.
+/// Returns the part of a source that begins at a line.
 pub(crate) fn part(source: &str, from: usize) -> Part<'_> {
     let total = source.lines().count();
     let from = from.clamp(1, total.max(1));
@@ -54,7 +55,7 @@ pub(crate) fn part(source: &str, from: usize) -> Part<'_> {
     Part { lines, from, total }
 }
 
-/// The lines of a source, each with the place where it begins.
+/// Returns the lines of a source with their offsets.
 fn placed(source: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     source.split_inclusive('\n').map(move |whole| {
@@ -65,12 +66,13 @@ fn placed(source: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 impl Part<'_> {
-    /// The number of its last line.
+    /// Returns the number of its last line.
     fn to(&self) -> usize {
         self.from + self.lines.len() - usize::from(!self.lines.is_empty())
     }
 
-    /// The lines, with those marked that have something said of them; `at` is the address of the part that begins with a line.
+    /// Shows the lines, with `marked` ones highlighted. `at` returns the address of the part that
+    /// begins at a line.
     pub(crate) fn shown(&self, name: &str, marked: &[u64], at: impl Fn(usize) -> String) -> Markup {
         let is_marked = |line: usize| marked.contains(&(line as u64));
         html! {

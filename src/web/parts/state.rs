@@ -1,8 +1,8 @@
-//! States: a word, a sign and a colour, of which any one is enough.
+//! States, each shown as a word, a sign and a color.
 
 use maud::{Markup, html};
 
-/// How a state is to be taken.
+/// The meaning of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tone {
     Good,
@@ -11,12 +11,12 @@ enum Tone {
     Plain,
 }
 
-/// A state by the word that the API has for it.
+/// Shows a state of the API.
 pub(crate) fn state(word: &str) -> Markup {
     told(word, &word.replace('_', " "))
 }
 
-/// A state in other words than its own, with its sign and its colour.
+/// Shows a state in other words, with its sign and color.
 pub(crate) fn told(word: &str, words: &str) -> Markup {
     let (tone, sign) = match word {
         "active" | "running" => (Tone::Good, "●"),

@@ -1,9 +1,9 @@
-//! Tables: what a row is about comes first, numbers stand to the right. On a narrow screen each row is a card, with what it is about on top
-//! and each cell beside the heading of its column.
+//! Tables: the first column names the row, and numbers are right-aligned. On a narrow screen each
+//! row becomes a card, with the heading of the column beside each cell.
 
 use maud::{Markup, html};
 
-/// A column by its heading.
+/// A column with its heading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Column<'a> {
     Words(&'a str),
@@ -22,7 +22,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// A table that is called `name`. Each row has a cell for each column.
+/// Returns a table called `name`. Each row has a cell for each column.
 pub(crate) fn table<const COLUMNS: usize>(
     name: &str,
     columns: [Column; COLUMNS],

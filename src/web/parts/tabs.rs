@@ -1,4 +1,4 @@
-//! What there is of a tool for who looks after it.
+//! Tabs between the pages of a tool's owner.
 
 use maud::{Markup, html};
 use tollhouse_account::session::Kind;
@@ -18,7 +18,7 @@ pub(crate) enum Tab {
     Review,
 }
 
-/// Where each is below the tool's own page, and its name.
+/// Path below the tool's page, and label, of each tab.
 const ALL: [(Tab, &str, &str); 7] = [
     (Tab::Tool, "", "Tool"),
     (Tab::Edit, "/edit", "Edit"),
@@ -29,7 +29,7 @@ const ALL: [(Tab, &str, &str); 7] = [
     (Tab::Settings, "/settings", "Settings"),
 ];
 
-/// The tabs of a tool, of which one is here.
+/// Returns the tabs of a tool, with the current one marked.
 pub(crate) fn of_tool(visitor: &Visitor, slug: &str, here: Tab) -> Markup {
     let slug = segment(slug).to_string();
     let current = |tab: Tab| (tab == here).then_some("page");

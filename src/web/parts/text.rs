@@ -1,50 +1,52 @@
-//! Words of others, as text: whatever they hold, they make no markup, hide nothing, and turn nothing around them.
+//! Untrusted text. Whatever it contains, it cannot create markup, hide content, or change the
+//! direction of text around it.
 
 use std::borrow::Cow;
 
 use maud::{Markup, Render, html};
 use tollhouse_base::unseen::marked;
 
-/// Characters of one text that are told by their names; those beyond are a mark, however many follow one another: no words of others
-/// become many times as long as they were written.
+/// Number of odd characters of a text that are shown by name. Further runs become a single mark, so
+/// that no text grows to a multiple of its length.
 const NAMED: usize = 8;
 
-/// Words of others, kept to themselves: their direction ends where they do. No words are nothing at all.
+/// Shows untrusted text with an isolated text direction. Empty text produces nothing.
 pub(crate) fn words(text: &str) -> Markup {
     html! { @if !text.is_empty() { bdi { (Seen::new(text)) } } }
 }
 
-/// The first of them, with a mark where there are more.
+/// Shows the first characters of a text, with an ellipsis if there are more.
 pub(crate) fn first(text: &str, chars: usize) -> Markup {
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
     html! { @if !text.is_empty() { bdi { (Seen::new(&text[..end])) @if end < text.len() { "…" } } } }
 }
 
-/// The first words of a text, on one line, with what is in backticks as code and a mark where there are more.
+/// Shows the first words of a text on one line, with backticks as code and an ellipsis if there are
+/// more.
 pub(crate) fn summary(text: &str, chars: usize) -> Markup {
     let Some((end, _)) = text.char_indices().nth(chars) else { return line(text) };
     let whole = text[..end].rfind(char::is_whitespace).unwrap_or(end);
     line(&format!("{} …", text[..whole].trim_end_matches([',', ';', ' '])))
 }
 
-/// So many of what is called so.
+/// Returns a count with its noun.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Paragraphs, with what is in backticks as code. No links, no markup.
+/// Shows paragraphs, with backticks as code. No links or other markup.
 pub(crate) fn paragraphs(text: &str) -> Markup {
     let text = text.replace("\r\n", "\n");
     let parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
     html! { @for part in parts { p.words { (line(part)) } } }
 }
 
-/// A sentence of others, with what is in backticks as code.
+/// Shows a line of untrusted text, with backticks as code.
 pub(crate) fn line(text: &str) -> Markup {
     if text.is_empty() {
         return html! {};
     }
-    // One that is not closed opens nothing.
+    // An unclosed backtick opens nothing.
     let pairs = text.matches('`').count() / 2;
     let mut named = 0;
     html! {
@@ -58,7 +60,7 @@ pub(crate) fn line(text: &str) -> Markup {
     }
 }
 
-/// A text in pieces, each with a class where it has one: one text to whoever reads it.
+/// Shows a text in pieces with optional classes. For screen readers it is one text.
 pub(crate) fn classed<'a>(pieces: impl IntoIterator<Item = (Option<&'static str>, &'a str)>) -> Markup {
     let mut named = 0;
     html! {
@@ -72,7 +74,7 @@ pub(crate) fn classed<'a>(pieces: impl IntoIterator<Item = (Option<&'static str>
     }
 }
 
-/// The same where no element may stand: in attributes, and in the window's title.
+/// Returns the text for places without elements: attributes, and the window's title.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !marked(text).any(|(_, unseen)| unseen) {
         return Cow::Borrowed(text);
@@ -81,10 +83,10 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(marked(text).map(shown).collect())
 }
 
-/// A text, with what cannot be seen, or changes how the rest is seen, by its name.
+/// A text in which invisible characters, and those that change the direction, are shown by name.
 struct Seen<'a> {
     text: &'a str,
-    /// How many were named before.
+    /// Number of characters that were named before.
     named: usize,
 }
 
@@ -119,17 +121,17 @@ impl Render for Seen<'_> {
     }
 }
 
-/// Bytes that a text of others is as markup, about.
+/// Returns the approximate size of a text as markup.
 pub(crate) fn told_bytes(text: &str) -> usize {
     text.len() + Seen::new(text).odd().min(NAMED) * "<span class=\"odd\">U+202E</span>".len()
 }
 
-/// What a character is called.
+/// Returns the name of a character.
 fn name(char: char) -> String {
     format!("U+{:04X}", u32::from(char))
 }
 
-/// A number whose digits can be counted.
+/// Formats a number with grouped digits.
 pub(crate) fn grouped(amount: u64) -> String {
     let digits = amount.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);

@@ -1,11 +1,11 @@
-//! Moments: in UTC as they were stored, which script shows in the reader's own time.
+//! Times: shown in UTC. A script converts them to the reader's time zone.
 
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::text::plain;
 
-/// A moment as the API tells it, `2026-11-21T09:58:03.120Z`, to the second.
+/// Shows an API time, for example `2026-11-21T09:58:03.120Z`, to the second.
 pub(crate) fn moment(at: &Value) -> Markup {
     let at = at.as_str().unwrap_or_default();
     let shown = match at.split_once('T') {
@@ -15,7 +15,7 @@ pub(crate) fn moment(at: &Value) -> Markup {
     html! { time datetime=(plain(at)) { (plain(&shown)) } }
 }
 
-/// So many seconds, in the unit that they are waited for in, and none too few.
+/// Formats a waiting time in a suitable unit, rounded up.
 pub(crate) fn span(seconds: u64) -> String {
     let (count, unit) = match seconds {
         ..=99 => (seconds, "second"),

@@ -1,4 +1,4 @@
-//! How a tool is called: lines that can be copied and run as they stand.
+//! Ways to call a tool: commands and scripts that work as copied.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -8,13 +8,13 @@ use super::{
     sample::{self, quoted},
 };
 
-/// What the lines are made of.
+/// The data for the examples.
 pub(crate) struct Way<'a> {
     /// Public URL of the host.
     pub(crate) base: &'a str,
     pub(crate) slug: &'a str,
     pub(crate) input: Value,
-    /// What the tool is paid on: networks by CAIP-2. None where it is free.
+    /// Networks on which the tool is paid, as CAIP-2 ids. Empty if it is free.
     pub(crate) networks: Vec<&'a str>,
 }
 
@@ -23,12 +23,12 @@ impl Way<'_> {
         format!("{}/tools/{}", self.base, self.slug)
     }
 
-    /// One network that clients of Ethereum's kind pay on.
+    /// Returns a network that Ethereum clients can pay on.
     fn evm(&self) -> Option<&str> {
         self.networks.iter().copied().find(|network| network.starts_with("eip155:"))
     }
 
-    /// A call with `curl`: of a paid tool it answers what is to be paid.
+    /// Returns a call with `curl`. For a paid tool its answer is the challenge.
     pub(crate) fn curl(&self) -> String {
         let head = if self.networks.is_empty() { "" } else { "i" };
         format!(
@@ -38,12 +38,12 @@ impl Way<'_> {
         )
     }
 
-    /// A paid call with a credit instead of a wallet.
+    /// Returns a call paid by credit instead of a wallet.
     fn credit(&self) -> String {
         format!("{} \\\n  -H \"x-developer-credit: $CREDIT\"", self.curl().replacen("curl -si", "curl -s", 1))
     }
 
-    /// A module that calls the tool with the stock client, and pays where that is asked.
+    /// Returns a module that calls the tool with the standard client, and pays if required.
     pub(crate) fn script(&self) -> String {
         let request = format!(
             "{{\n  method: \"POST\",\n  headers: {{ \"content-type\": \"application/json\" }},\n  body: JSON.stringify({}),\n}}",
@@ -66,10 +66,10 @@ impl Way<'_> {
         )
     }
 
-    /// The same in Python.
+    /// Returns the same in Python.
     fn python(&self) -> String {
         let (url, json) = (self.url(), sample::json(&self.input));
-        // A raw text cannot hold its own quotes; as a text of JSON it is one of Python too.
+        // A raw string cannot contain its own quotes, but a JSON string is also a Python string.
         let content = if json.contains("'''") { Value::String(json).to_string() } else { format!("r'''{json}'''") };
         format!(
             "# pip install \"x402[httpx,evm]\"\n\
@@ -89,7 +89,7 @@ impl Way<'_> {
         )
     }
 
-    /// What an MCP client is told of it.
+    /// Returns the configuration for an MCP client.
     fn mcp(&self) -> String {
         format!(
             "{{\n  \"mcpServers\": {{\n    \"tollhouse\": {{ \"type\": \"http\", \"url\": \"{}/ai/mcp?tools={}\" }}\n  }}\n}}",
@@ -97,7 +97,7 @@ impl Way<'_> {
         )
     }
 
-    /// All of them, the first one open.
+    /// Shows all ways, with the first one open.
     pub(crate) fn all(&self) -> Markup {
         let paid = !self.networks.is_empty();
         html! {

@@ -1,11 +1,12 @@
-//! Where play money comes from: the host's own faucet.
+//! Funds play wallets from the host's faucet.
 
 use serde_json::{Value, json};
 
 use super::Wallet;
 use crate::visitor::{Refused, Visitor, with_query};
 
-/// Sees to it that the wallet has this many dollars of what is accepted; or says why it has not.
+/// Ensures that the wallet has this many dollars of the accepted token. Returns a text if that
+/// fails.
 pub(crate) async fn fund(visitor: &Visitor, wallet: &Wallet, accepted: &Value, price: &Value) -> Result<(), String> {
     let (address, stranger) = (wallet.address().to_string(), visitor.unsigned());
     let (network, asset) = (accepted["network"].as_str().unwrap_or_default(), accepted["asset"].as_str().unwrap_or_default());

@@ -1,28 +1,28 @@
-//! A payment of x402 v2 as a form holds it, whoever signed it.
+//! An x402 v2 payment in a form, whoever signed it.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// What ids of payments begin with, and hex digits behind that.
+/// Prefix of payment ids, and the number of hex digits after it.
 const PREFIX: &str = "pmt_";
 const DIGITS: usize = 32;
 
-/// Longest payment that is looked at, in bytes: as the host's own limit.
+/// Maximum size of a payment, in bytes. The same as the host's own limit.
 const MOST_BYTES: usize = 16 << 10;
 
 /// A signed payment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
-    /// As the header has it.
+    /// The value of the payment header.
     pub(crate) header: String,
-    /// What the host knows it by.
+    /// The host's id of the payment.
     pub(crate) id: String,
     payload: Value,
 }
 
 impl Payment {
-    /// Out of a form's field; `None` of what is none.
+    /// Parses a form's field. Returns `None` if it is not a payment.
     pub(crate) fn read(header: &str) -> Option<Self> {
         let header = Some(header.trim()).filter(|header| header.len() <= MOST_BYTES)?;
         let payload: Value = serde_json::from_slice(&STANDARD.decode(header).ok()?).ok()?;
@@ -33,14 +33,15 @@ impl Payment {
         Some(Self { header: STANDARD.encode(payload.to_string()), id: id(&payload)?, payload })
     }
 
-    /// Whether it pays this amount of this token of this network, by what it says and by what was signed.
+    /// Returns whether it pays this amount of this token on this network, both by its claim and by
+    /// what was signed.
     pub(crate) fn pays(&self, amount: &str, asset: &str, network: &str) -> bool {
         let (accepted, signed) = (&self.payload["accepted"], &self.payload["payload"]);
         let said = accepted["amount"] == amount && accepted["asset"] == asset && accepted["network"] == network;
         let permit = &signed["permit2Authorization"];
         let same = |text: &Value| text.as_str().is_some_and(|text| text.eq_ignore_ascii_case(asset));
         said && match permit {
-            // What token it moves is in the signature alone, which the host checks.
+            // The token is only part of the signature, which the host checks.
             Value::Null => signed["authorization"]["value"] == amount,
             permit => permit["permitted"]["amount"] == amount && same(&permit["permitted"]["token"]),
         }
@@ -52,12 +53,12 @@ impl Payment {
     }
 }
 
-/// Whether it is the id of a payment.
+/// Returns whether `id` is a payment id.
 pub(crate) fn is_id(id: &str) -> bool {
     id.strip_prefix(PREFIX).is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// What the host knows a payment by, as its manifest says.
+/// Computes the host's id of a payment, as its manifest describes.
 fn id(payment: &Value) -> Option<String> {
     let lower = |value: &Value| value.as_str().map(str::to_ascii_lowercase);
     let (signed, accepted) = (&payment["payload"], &payment["accepted"]);

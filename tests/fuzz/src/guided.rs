@@ -1,4 +1,4 @@
-//! libFuzzer, started from within a test.
+//! Runs libFuzzer within a test.
 
 use std::{
     ffi::{CString, c_char, c_int},
@@ -10,27 +10,28 @@ use std::{
 
 use libfuzzer_sys as _;
 
-/// The target that is wanted.
+/// The variable with the name of the selected target.
 const TARGET: &str = "TOLLHOUSE_FUZZ";
 
-/// Where what is found is kept, and libFuzzer's options, one on a line.
+/// The variable with the folder for found inputs and with libFuzzer's options, one per line.
 const ARGUMENTS: &str = "TOLLHOUSE_FUZZ_ARGUMENTS";
 
-/// What is asked about bytes.
+/// The property to check.
 static HOLDS: OnceLock<fn(&[u8])> = OnceLock::new();
 
 #[expect(unsafe_code, reason = "libFuzzer is C++")]
-// SAFETY: as `FuzzerInterface.h` of libFuzzer declares it.
+// SAFETY: matches the declaration in `FuzzerInterface.h` of libFuzzer.
 unsafe extern "C" {
     fn LLVMFuzzerRunDriver(argc: *mut c_int, argv: *mut *mut *mut c_char, ask: extern "C" fn(*const u8, usize) -> c_int) -> c_int;
 }
 
-/// Whether this process is to look into a target, whichever.
+/// Returns whether this process fuzzes a target, whichever it is.
 pub(crate) fn is_wanted() -> bool {
     !variable(TARGET).is_empty()
 }
 
-/// Has libFuzzer ask `holds`, from what it has found before and the seeds in `folder` on, if `target` is the one that is wanted.
+/// Runs libFuzzer on `holds` if `target` is the selected one. It starts from inputs that it found
+/// before and from the seeds in `folder`.
 pub(crate) fn run(target: &str, folder: &Path, holds: fn(&[u8])) {
     if variable(TARGET) != target {
         return;
@@ -39,7 +40,7 @@ pub(crate) fn run(target: &str, folder: &Path, holds: fn(&[u8])) {
     let say = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         say(panic);
-        // Also where somebody would catch it: libFuzzer writes down the bytes.
+        // Abort even if the panic would be caught, so that libFuzzer saves the input.
         process::abort();
     }));
     let arguments = variable(ARGUMENTS);
@@ -49,14 +50,16 @@ pub(crate) fn run(target: &str, folder: &Path, holds: fn(&[u8])) {
     let mut pointers: Vec<*mut c_char> = words.iter().map(|word| word.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect();
     let (mut count, mut argv) = (c_int::try_from(words.len()).expect("there are few arguments"), pointers.as_mut_ptr());
     #[expect(unsafe_code, reason = "libFuzzer is C++")]
-    // SAFETY: `argv` has `count` strings that end in zero and outlive the call, and a null behind them.
+    // SAFETY: `argv` has `count` zero-terminated strings that outlive the call, followed by a null
+    // pointer.
     let status = unsafe { LLVMFuzzerRunDriver(&mut count, &mut argv, ask) };
     process::exit(status);
 }
 
 extern "C" fn ask(bytes: *const u8, length: usize) -> c_int {
     #[expect(unsafe_code, reason = "libFuzzer is C++")]
-    // SAFETY: libFuzzer lends that many bytes for the time of the call; where there are none it may lend no address.
+    // SAFETY: libFuzzer lends this many bytes for the duration of the call. For zero bytes the
+    // pointer may be null.
     let bytes = if length == 0 { &[] } else { unsafe { std::slice::from_raw_parts(bytes, length) } };
     if let Some(holds) = HOLDS.get() {
         holds(bytes);
@@ -64,7 +67,7 @@ extern "C" fn ask(bytes: *const u8, length: usize) -> c_int {
     0
 }
 
-/// What the bindings ask of who defines a target for them, which is nobody here.
+/// The bindings expect this symbol from a target that they define. We define none that way.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "the name is the bindings'")]
 extern "C" fn rust_fuzzer_test_input() -> c_int {

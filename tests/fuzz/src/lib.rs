@@ -1,9 +1,11 @@
-//! What must hold of any bytes that strangers send: asked about seeds, about mutations of them, and, by libFuzzer, about more.
+//! Checks properties that must hold for any input from strangers: on seeds, on mutations of them,
+//! and with libFuzzer on more.
 //!
-//! A target is a test beside the code that reads the bytes: `tollhouse_fuzz::check("frame", |bytes| …)`, where the closure panics
-//! for bytes of which something does not hold. Its seeds are the files of `seeds/frame/`: real examples, and what once broke.
-//! Under `cargo test` the closure is asked about each of them, then about mutations for a moment; `cargo xtask fuzz frame` builds the
-//! same test with coverage counters and has libFuzzer ask for as long as is wanted.
+//! A target is a test next to the code that reads the input:
+//! `tollhouse_fuzz::check("frame", |bytes| …)`, where the closure panics if a property does not
+//! hold. Its seeds are the files of `seeds/frame/`: real examples, and inputs that once broke it.
+//! `cargo test` checks each seed, and then mutations for a moment. `cargo xtask fuzz frame` builds
+//! the same test with coverage counters, and libFuzzer runs it for a given time.
 
 #![warn(missing_docs)]
 
@@ -20,20 +22,21 @@ use std::{
 
 use mutation::Mutations;
 
-/// How long mutations are asked about under `cargo test`, at most.
+/// Maximum time for mutations under `cargo test`.
 const MOMENT: Duration = Duration::from_millis(1_500);
 
-/// Most mutations that are asked about under `cargo test`.
+/// Maximum number of mutations under `cargo test`.
 const MUTATIONS: usize = 3_000;
 
-/// Longest mutation, in bytes.
+/// Maximum length of a mutation, in bytes.
 const MAX_BYTES: usize = 16 << 10;
 
-/// Asks `holds` about the seeds of `target` and about what is made of them. It is to panic where something does not hold.
+/// Calls `holds` with the seeds of `target` and with mutations of them. `holds` must panic if a
+/// property is violated.
 ///
 /// # Panics
 ///
-/// As `holds` does, with the bytes on standard error; and where the target has no seeds.
+/// As `holds` does, after printing the input to standard error. Also if the target has no seeds.
 pub fn check(target: &str, holds: fn(&[u8])) {
     let folder = seeds_of(target);
     #[cfg(feature = "guided")]
@@ -66,7 +69,7 @@ fn seeds_of(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target)
 }
 
-/// Files of a folder in the order of their names.
+/// Returns the files of a folder, sorted by name.
 fn read(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();

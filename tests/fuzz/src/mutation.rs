@@ -1,6 +1,6 @@
-//! Mutations of seeds, always the same ones for a target.
+//! Deterministic mutations of seeds.
 
-/// Bytes that parsers tell from others, and numbers that they count with.
+/// Bytes that parsers treat specially, and boundary values of numbers.
 const WORDS: &[&[u8]] = &[
     b"\0",
     b"\xff",
@@ -33,7 +33,7 @@ const WORDS: &[&[u8]] = &[
     b"\0\0\0\0\0\0\0\0",
 ];
 
-/// An endless row of mutations.
+/// An endless sequence of mutations.
 pub(crate) struct Mutations {
     seeds: Vec<Vec<u8>>,
     state: u64,
@@ -41,14 +41,14 @@ pub(crate) struct Mutations {
 }
 
 impl Mutations {
-    /// Those of `seeds`, of which there has to be one, chosen by what `name` comes to.
+    /// Creates the sequence from `seeds`, which must not be empty. `name` seeds the random numbers.
     pub(crate) fn new(name: &str, seeds: Vec<Vec<u8>>, max_bytes: usize) -> Self {
-        // FNV-1a: never zero for a name of ours, as the generator needs it.
+        // FNV-1a. It is not zero for any of our names, as the generator requires.
         let state = name.bytes().fold(0xcbf2_9ce4_8422_2325, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         Self { seeds, state, max_bytes }
     }
 
-    /// A seed with up to eight changes.
+    /// Returns a seed with one to eight changes.
     pub(crate) fn next(&mut self) -> Vec<u8> {
         let seed = self.below(self.seeds.len());
         let mut bytes = self.seeds[seed].clone();
@@ -83,7 +83,7 @@ impl Mutations {
         bytes.truncate(self.max_bytes);
     }
 
-    /// A number below `bound`, or 0 (xorshift64).
+    /// Returns a number below `bound`, or 0 (xorshift64).
     fn below(&mut self, bound: usize) -> usize {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

@@ -1,11 +1,12 @@
-//! Backups of hosts whose catalogue changes meanwhile: what one does in a row, publishing, changing, selling and deleting, is there up to one
-//! moment, and nothing of what comes after it.
+//! Backups of hosts whose catalog changes meanwhile. A client publishes, changes, sells and
+//! deletes, one after the other. The backup contains everything up to one moment, and nothing after
+//! it.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// What was done, and when.
+/// An action of the client, with its times.
 #[derive(Debug)]
 struct Done {
     did: Did,
@@ -15,16 +16,16 @@ struct Done {
 
 #[derive(Debug)]
 enum Did {
-    /// An endpoint of this number.
+    /// An endpoint with this number was published.
     Published(u64),
-    /// What is called always, to the state of this number: its description, and its handler.
+    /// The description and the handler of the permanent endpoint were changed to this state.
     Changed(u64),
-    /// A call of that, by its receipt.
+    /// A call with this receipt was sold.
     Sold(String),
     Deleted(u64),
 }
 
-/// What a host has of it.
+/// The results of these actions on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Has {
     parts: BTreeSet<u64>,
@@ -44,12 +45,12 @@ impl Has {
     }
 }
 
-/// A handler that tells its state.
+/// Returns the source of a handler that returns its state.
 fn source(state: u64) -> String {
     format!("export default () => ({{ state: {state} }});")
 }
 
-/// Does one after the other until that is enough.
+/// Makes changes, one after the other, until `is_enough`.
 async fn change(host: &Host, owner: &str, payer: &Payer, is_enough: &AtomicBool) -> Vec<Done> {
     let mut done = vec![];
     for n in 1.. {
@@ -78,7 +79,8 @@ async fn change(host: &Host, owner: &str, payer: &Payer, is_enough: &AtomicBool)
     done
 }
 
-/// What a host has, by its owner's list, by what everyone is shown, by what runs, and by its receipts.
+/// Reads the state of a host from the owner's list, the public list, the running versions and the
+/// receipts.
 async fn has(host: &Host, owner: &str, done: &[Done]) -> Has {
     let parts = |page: Value| -> BTreeSet<u64> {
         assert!(page["nextCursor"].is_null(), "{page}");
@@ -106,7 +108,7 @@ async fn has(host: &Host, owner: &str, done: &[Done]) -> Has {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_has_ledger_receipts_and_catalogue_of_one_moment_while_all_of_them_change() {
-    // Small, so that checkpoints and renewals fall into copies too.
+    // Small sizes, so that checkpoints and renewals also happen during copies.
     let how_small = how().env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
     let scene = Scene::start(how_small.env("TOLLHOUSE_STORE_TREE_BYTES", 0)).await;
     let (_, owner) = scene.host.register("Changer").await;
@@ -145,7 +147,8 @@ async fn a_backup_has_ledger_receipts_and_catalogue_of_one_moment_while_all_of_t
         let host = how().start_in(folder).await;
         is_of_one_moment(&host, &scene, &paid, begun, ended).await;
         let has = has(&host, &owner, &done).await;
-        // All that was answered before it began, and nothing that was sent after it ended.
+        // The state must include everything that was answered before the backup began, and nothing
+        // that was sent after it ended.
         let least = done.iter().filter(|done| done.answered < begun).count();
         let most = done.iter().filter(|done| done.sent < ended).count();
         let after = |count: usize| done[..count].iter().fold(Has::default(), |has, done| has.after(&done.did));

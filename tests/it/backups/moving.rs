@@ -6,11 +6,11 @@ async fn migrate(data: &Path, to: &str) -> Result<String, String> {
     run(&["store", "migrate", "--to", to, "--data", data.to_str().unwrap()], &[]).await
 }
 
-/// Has the rows of one of the last spaces wait.
+/// Delays the rows of one of the last spaces.
 const SLOW: &str = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(4); RETURN NEW; END $$;
     CREATE TRIGGER slow BEFORE INSERT ON tollhouse_row FOR EACH ROW WHEN (NEW.space = 34) EXECUTE FUNCTION slow()";
 
-/// Waits until rows are there that come early.
+/// Waits until rows are there that are copied early.
 async fn copied(server: &Postgres) {
     eventually("the first rows are there", Duration::from_secs(60), async || {
         server.count("SELECT count(*) FROM tollhouse_row WHERE space = 10").await.filter(|rows| *rows >= 60).map(drop)
@@ -18,7 +18,7 @@ async fn copied(server: &Postgres) {
     .await;
 }
 
-/// Holds a host against all that was paid.
+/// Checks that a host has all payments.
 async fn has_all(scene: &Scene, host: &Host, paid: &[Paid]) {
     let mut spent = [0; PAYERS];
     for one in paid {
@@ -68,12 +68,12 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     let again = migrate(&data, &url).await.unwrap_err();
     assert!(again.contains("has moved"), "{again}");
 
-    // Nobody else may have it while this host builds on having it to itself.
+    // No other host may use the database while this host relies on exclusive use.
     let other = folder_with_keys(&data);
     let taken = super::how().env("TOLLHOUSE_STORE", &url).fails_in(other).await;
     assert!(taken.contains("serves it alone until it has started again"), "{taken}");
 
-    // The folder says where the rows have gone.
+    // The folder records where the rows are now.
     let gone = scene.host.fails_to_restart().await;
     assert!(gone.contains(&format!("went to {url}")) && gone.contains("tollhouse store stay"), "{gone}");
     let checked = run(&["ledger", "check", "--data", data.to_str().unwrap()], &[]).await.unwrap_err();
@@ -100,7 +100,7 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
     let mut scene = with_much().await;
     let mut server = Postgres::start();
     let (data, url) = (scene.data(), server.url());
-    // The database takes its time with rows that come late, so that there is a middle.
+    // The database delays rows that are copied late, so that the test can interfere in the middle.
     let none = tempfile::tempdir().unwrap();
     let to = none.path().join("to");
     let args = ["backup", "--to", to.to_str().unwrap(), "--data", none.path().to_str().unwrap()];
@@ -112,14 +112,14 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
         async move { migrate(&data, &url).await }
     });
     copied(&server).await;
-    // The host is killed there.
+    // The host is killed in the middle.
     scene.host.kill9();
     println!("{:?}", moving.await.unwrap());
     scene.host.restart().await;
     assert_eq!(backend(&scene.host).await, "sled");
     scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
 
-    // The database is killed there.
+    // The database is killed in the middle.
     server.sql("DELETE FROM tollhouse_row WHERE space = 10").await;
     let moving = tokio::spawn({
         let (data, url) = (data.clone(), url.clone());
@@ -131,7 +131,7 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
     scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
     server.run();
     server.sql("DROP TRIGGER slow ON tollhouse_row").await;
-    // What is there is not all: neither kept as if it were, nor found to be well.
+    // The database has only a part of the rows. A backup and a check of it must fail.
     let check = ["store", "check", "--data", none.path().to_str().unwrap()];
     for args in [&args[..], &check] {
         let part = run(args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
     assert_eq!(backend(&scene.host).await, "postgres");
     scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
 
-    // Another one's rows are nobody's to replace.
+    // The rows of another host must not be replaced.
     let other = Scene::start(how()).await;
     let refused = migrate(&other.data(), &url).await.unwrap_err();
     assert!(refused.contains("begun there") || refused.contains("not empty"), "{refused}");

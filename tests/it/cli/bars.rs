@@ -1,4 +1,5 @@
-//! Habits: nothing waits for somebody who is not there, nothing secret is an argument, a reader who goes is no error, and help is quick.
+//! General rules for commands: they never wait for input without a terminal, take no secret as an
+//! argument, end silently when the reader goes, and show help quickly.
 
 use std::{
     process::Stdio,
@@ -8,7 +9,7 @@ use std::{
 use super::harness::Shell;
 use crate::harness::{Host, js};
 
-/// All commands that do something, as the table of documents has them: words, and whether they take something.
+/// Returns all commands from the table of the documents, with their arguments.
 async fn commands(shell: &Shell) -> Vec<String> {
     let table = shell.run(&["man", "--table"]).await.is(0).stdout;
     let names = table.lines().skip(2).filter_map(|row| row.strip_prefix("| `")?.split('`').next());
@@ -23,11 +24,11 @@ async fn no_command_waits_for_somebody_who_is_not_there() {
     let all = commands(&shell).await;
     assert!(all.len() > 50, "{all:?}");
     for command in all {
-        // These go on until they are told to end, and are a host's own.
+        // These commands run until they are stopped, and are hosts themselves.
         if ["serve", "dev"].contains(&command.split(' ').next().unwrap()) {
             continue;
         }
-        // Something for each argument that has to be there.
+        // A value for each required argument.
         let words: Vec<_> = command
             .split(' ')
             .map(|word| if word.chars().all(|char| char.is_uppercase() || "_=".contains(char)) { "shout" } else { word })
@@ -58,12 +59,12 @@ async fn each_prompt_has_a_flag_that_is_named_where_nobody_can_be_asked() {
     }
 }
 
-/// A secret in an argument stands in the list of processes, and in the history of shells.
+/// A secret in an argument is visible in the list of processes and in the history of the shell.
 #[tokio::test]
 async fn no_command_that_asks_a_host_takes_a_secret_as_an_argument() {
     let shell = Shell::new();
     let table = shell.run(&["man", "--table"]).await.is(0).stdout;
-    // Of those `operated.rs` has that they refuse them.
+    // For these commands, `operated.rs` tests that they refuse secrets.
     let of_hosts = ["serve", "doctor", "secrets rotate", "backup", "restore", "store", "ledger"];
     for row in table.lines().skip(2).filter(|row| !of_hosts.iter().any(|name| row.starts_with(&format!("| `{name}")))) {
         let flags = row.split('`').filter_map(|piece| piece.strip_prefix("--"));
@@ -115,7 +116,7 @@ async fn help_is_told_at_once() {
         quickest = quickest.min(begun.elapsed());
     }
     println!("--help took {quickest:?}");
-    // A debug build is several times as slow as what is installed.
+    // A debug build is several times slower than the released one.
     let most = if cfg!(debug_assertions) { 100 } else { 20 };
     assert!(quickest <= Duration::from_millis(most), "{quickest:?}");
 }

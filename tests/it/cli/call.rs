@@ -1,4 +1,4 @@
-//! Paying from the command line: what is told, what is charged, and what becomes of a call whose answer is lost.
+//! Paying from the command line: the output, the charge, and calls whose answer is lost.
 
 mod seller;
 mod strangers;
@@ -18,7 +18,8 @@ const SLOW: &str = "export default async ({ input }, ctx) => {
     return { n: 1.50 };
 };";
 
-/// A host with a tool that costs $0.003, and somebody with a key and a dollar of play money.
+/// Starts a host with a tool for $0.003, and creates a shell with a payer key and one simulated
+/// dollar.
 async fn at_a_shop() -> (Host, Shell) {
     let host = Host::start().await;
     host.publish(&js("creator-plan", 0.003, PLAN)).await;
@@ -33,19 +34,19 @@ async fn funded(shell: &Shell) {
     shell.run(&["key", "fund", "1"]).await.is(0);
 }
 
-/// What the key has, in micro-dollars.
+/// Returns the balance of the key, in micro-dollars.
 async fn left(shell: &Shell) -> u64 {
     crate::harness::micros(&shell.json(&["key", "balance"]).await["balanceUsd"])
 }
 
-/// The payments that were written down.
+/// Returns the ids of the payments that the command line has recorded.
 fn written(shell: &Shell) -> Vec<String> {
     let entries = fs::read_dir(shell.home().join("state/tollhouse/payments")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect()
 }
 
-/// The id of a payment that somebody was told of.
+/// Returns the payment id in an output.
 fn told(text: &str) -> String {
     let at = text.find("pmt_").unwrap_or_else(|| panic!("no payment: {text}"));
     text[at..].chars().take_while(|char| char.is_ascii_alphanumeric() || *char == '_').collect()
@@ -95,7 +96,7 @@ async fn an_input_that_is_none_and_a_tool_that_fails_are_not_paid_for() {
     );
     shell.run(&["call", "free"]).await.is(0).said(r#"{"a":1}"#).warned("free  rcpt_…  … s");
     assert_eq!(left(&shell).await, 1_000_000);
-    // What was given back counts for nothing.
+    // A refunded amount does not count.
     let dry = shell.run(&["call", "creator-plan", "--dry-run"]).await.is(0);
     assert!(dry.stdout.contains("$5.00 left today"), "{dry:?}");
 }
@@ -140,14 +141,14 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
     ));
     assert_eq!(losing.paid().len(), 4, "{ran:?}");
     assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "what is sent again is the same");
-    // The same request is not paid for a second time meanwhile.
+    // Meanwhile the same request is not paid a second time.
     let again = shell.run(&call).await.is(6).said("");
     assert!(again.stderr.contains(&format!("--resume {id}")) && losing.paid().len() == 4, "{again:?}");
     losing.lose(false);
     let ran = shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"summary":"7 steps in 2 h: b."}"#);
     assert!(ran.stderr.contains(&id) && ran.stderr.starts_with("paid $0.003 (simulated)  rcpt_"), "{ran:?}");
     assert_eq!(left(&shell).await, 997_000);
-    // And it can be had again, and others be paid for.
+    // The answer can be fetched again, and the same request can be paid again.
     shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"summary":"7 steps in 2 h: b."}"#);
     shell.run(&call).await.is(0);
     assert_eq!(left(&shell).await, 994_000);
@@ -172,7 +173,7 @@ async fn where_nobody_says_what_became_of_it_nothing_is_claimed() {
     assert_eq!(left(&shell).await, 997_000);
 }
 
-/// Calls `slow`, and waits until its payment has come; answers which.
+/// Starts a call of `slow`, and waits until the host has its payment. Returns the payment id.
 async fn under_way(host: &Host, shell: &Shell, input: &str) -> (tokio::process::Child, String) {
     let child = shell.command(&["call", "slow", "--json", input]).spawn().unwrap();
     let id = eventually("the payment arrives", Duration::from_secs(20), async || {
@@ -183,14 +184,14 @@ async fn under_way(host: &Host, shell: &Shell, input: &str) -> (tokio::process::
     (child, id)
 }
 
-/// The same, and kills who calls.
+/// Does the same, and kills the command.
 async fn cut_off(host: &Host, shell: &Shell) -> String {
     let (mut child, id) = under_way(host, shell, r#"{"ms":1500}"#).await;
     child.kill().await.unwrap();
     id
 }
 
-/// Somebody who got no answer in time asks again, while the first one still waits.
+/// A user who got no answer in time repeats the command while the first one still waits.
 #[tokio::test]
 async fn the_same_request_is_not_paid_for_while_another_process_pays() {
     let (host, shell) = at_a_shop().await;
@@ -221,7 +222,8 @@ async fn of_many_who_ask_for_the_same_at_once_one_pays() {
     assert_eq!(left(&shell).await, 997_000);
 }
 
-/// What was counted and is not written down yet was not sent: nobody may say that it may have been paid for.
+/// A payment that is in the budget but not recorded yet was not sent. The command must not claim
+/// that it may have been charged.
 #[tokio::test]
 async fn what_another_process_is_about_to_write_down_is_waited_for() {
     let (host, shell) = at_a_shop().await;
@@ -238,12 +240,12 @@ async fn what_another_process_is_about_to_write_down_is_waited_for() {
         fs::set_permissions(folder.join("beside"), fs::Permissions::from_mode(0o600)).unwrap();
         fs::rename(folder.join("beside"), folder.join("spent.json")).unwrap();
     };
-    // As if another process had counted it a moment ago.
+    // Simulate another process that just added its payment to the budget.
     let other = format!("pmt_{}", "0".repeat(32));
     put(&book.replace(&id, &other));
     let ran = shell.run(&call).await.is(1).said("");
     assert!(ran.stderr.contains(&format!("another process is paying for the same request, by {other}")), "{ran:?}");
-    // It could not write it down, and lets go of it.
+    // The other process cannot record it, and removes it again.
     let mut without: Value = serde_json::from_str(&book).unwrap();
     without["open"] = json!([]);
     let lets_go = async {
@@ -258,14 +260,15 @@ async fn what_another_process_is_about_to_write_down_is_waited_for() {
 async fn a_payment_outlives_the_process_that_sent_it() {
     let (host, shell) = at_a_shop().await;
     let id = cut_off(&host, &shell).await;
-    // Whoever repeats the command does not pay twice.
+    // Repeating the command does not pay twice.
     let ran = shell.run(&["call", "slow", "--json", r#"{"ms": 1500}"#]).await.is(6).said("");
     assert_eq!(told(&ran.stderr), id);
     shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"n":1.5}"#);
     assert_eq!(left(&shell).await, 997_000);
 }
 
-/// What was sent may have been taken: that nobody is there now says nothing of it.
+/// A payment that was sent may have been accepted. That the host is now unreachable does not change
+/// that.
 #[tokio::test]
 async fn a_payment_that_was_sent_stays_open_while_nobody_is_there() {
     let (mut host, shell) = at_a_shop().await;
@@ -273,7 +276,7 @@ async fn a_payment_that_was_sent_stays_open_while_nobody_is_there() {
     host.kill9();
     let ran = shell.run(&["call", "--resume", &id]).await.is(6).said("");
     assert!(ran.stderr.contains("nobody is there now") && ran.stderr.contains(&format!("--resume {id}")), "{ran:?}");
-    // It is not forgotten: it counts as open, and can be sent again.
+    // The payment is not forgotten. It counts as open, and can be sent again.
     let book = fs::read_to_string(shell.home().join("state/tollhouse/payments/spent.json")).unwrap();
     assert!(book.contains(&id), "{book}");
     assert_eq!(told(&shell.run(&["call", "--resume", &id]).await.is(6).stderr), id);

@@ -1,4 +1,5 @@
-//! Nobody's change is written over unseen: whoever was slower is told what the other one did, and nothing is done.
+//! No change is overwritten unseen. The slower of two writers sees the other's change, and its own
+//! is not made.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! How commands end: programs read the code, people the sentence.
+//! Exit codes and messages of commands. Programs read the code, and people read the message.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ async fn each_kind_of_end_has_its_code() {
     shell.run(&["pause", "theirs", "--url", &nobody]).await.is(5);
 }
 
-/// A host that answers this to everything.
+/// Starts a host that gives this answer to every request.
 async fn answering(status: u16, body: &'static str) -> String {
     let status = axum::http::StatusCode::from_u16(status).unwrap();
     let router = axum::Router::new().fallback(move || async move { (status, body) });
@@ -88,7 +88,8 @@ async fn a_command_line_that_does_not_read_is_told_as_every_error() {
         let ran = shell.run(words).await.is(2).said("");
         assert_eq!(serde_json::from_str::<Value>(&ran.stderr).unwrap()["error"]["exit"], 2, "{ran:?}");
     }
-    // People are told what they may have meant; what a tool is given with `--json` says nothing of who reads.
+    // People get a suggestion. `--json` with the input of a tool does not mean that a program reads
+    // the output.
     shell.run(&["lits"]).await.is(2).said("").warned("error: unrecognized subcommand 'lits'\n\n  tip: …'list'…\n…");
     shell
         .run(&["call", "shout", "--json", "{}", "--agian"])
@@ -124,7 +125,8 @@ async fn flags_of_hosts_that_are_asked_are_refused_elsewhere() {
     shell.run(&["--url", "http://127.0.0.1:1", "store", "check"]).await.is(2).warned("error: `--url` is for commands that ask a host; …");
 }
 
-/// A reader who has gone is no reason to do nothing, and none to say that all is well.
+/// A closed output does not keep a command from doing its work, and does not turn a failure into a
+/// success.
 #[tokio::test]
 async fn what_nobody_reads_is_done_and_ends_with_its_own_code() {
     let host = Host::start().await;

@@ -1,4 +1,4 @@
-//! A builder's day, from nothing, only by the command line.
+//! The first day of a builder, with the command line only.
 
 use std::{fs, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::harness::{Host, eventually};
 
 #[tokio::test]
 async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
-    // At home: a tool that works, a mistake, a package.
+    // On the development host: a working tool, an error, a package.
     let home = Shell::new();
     home.run(&["init", "shout"]).await.is(0);
     let folder = home.home().join("shout");
@@ -30,7 +30,7 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     dev.says("$0.01 settled (simulated)  rcpt_").await;
     home.run_in(&folder, &["check"]).await.is(0).said("…\ntypes   ok\ncases   3/3");
 
-    // Elsewhere: another host, whose admin looks at what is asked for.
+    // On another host, whose admin reviews the requested capabilities.
     let host = Host::start().await;
     let admin = Shell::admin(&host);
     let credit = admin.json(&["credits", "mint", "10"]).await["credit"].as_str().unwrap().to_owned();
@@ -38,7 +38,8 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     let key = registered["builderKey"].as_str().unwrap();
     let told = format!("builder key of {} is kept for profile prod (Toolsmith)", host.url);
     home.given(&format!("{key}\n"), &["login", "--url", &host.url, "--profile", "prod"]).await.is(0).said(&told);
-    // From here on by the profile: the folder knows its host once it was published there.
+    // From here on the profile is used: the folder knows its host only after the first publication
+    // there.
     let builder = home;
     let asks = "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]";
     edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", asks);
@@ -55,14 +56,14 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     let granted = builder.json(&["show", "shout"]).await;
     assert_eq!(granted["endpoint"]["capabilities"]["httpGetJson"], true);
 
-    // Somebody pays for it.
+    // A payer calls it.
     let payer = Shell::at(&host.url);
     payer.run(&["key", "new"]).await.is(0);
     payer.run(&["key", "fund", "1"]).await.is(0);
     let answer = payer.run(&["call", "shout", "--json", r#"{"text":"2h"}"#]).await.is(0);
     assert!(answer.stdout.contains("2H7200000"), "{answer:?}");
 
-    // What came of it.
+    // The results.
     eventually("the call is told", Duration::from_secs(20), async || {
         let logged = builder.run(&["logs", "shout", "--since", "1h"]).await.is(0);
         logged.stdout.contains("shouting").then_some(())

@@ -1,4 +1,4 @@
-//! Publishing a folder: the plan, what is left alone, and who was quicker.
+//! Publishing a folder: the plan, values that stay unchanged, and concurrent changes.
 
 use std::{
     fs,
@@ -45,7 +45,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     );
     shell.run_in(&folder, &YES).await.is(0).said(&made);
     shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
-    // What the folder does not say, and secrets, are not touched.
+    // Secrets, and values that are not in the folder, stay unchanged.
     host.as_builder(&key, Method::POST, "/ai/endpoints/shout/secrets", &json!({ "name": "TOKEN", "value": "abcdefghij" })).await.is(200);
     edit_thrice(&folder);
     let plan = format!(
@@ -81,7 +81,7 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
         .await
         .is(0)
         .said(&format!("shout on {} (revision 2) → this folder\n…\n  limits.wallMs  5000 → 9000", host.url));
-    // What only they changed stays theirs.
+    // Values that only the host changed stay as they are there.
     let onto = ["deploy", "--yes", "--attest", "--onto", "2"];
     shell
         .run_in(&folder, &onto)
@@ -93,7 +93,7 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     shell.run_in(&folder, &["pull", "--yes"]).await.is(0).said("tool.json taken from revision 3 of shout");
     assert!(fs::read_to_string(folder.join("tool.json")).unwrap().contains("\"wallMs\": 5000"));
     shell.run_in(&folder, &["diff"]).await.is(0).said("").warned("shout is on … as it is here, revision 3");
-    // Another folder has never seen it.
+    // Another folder that has never had this endpoint.
     let other = Shell::builder(&host, &key);
     let strange = begun(&other, "shout").await;
     other
@@ -145,7 +145,7 @@ async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_y
         assert_eq!((fs::read_to_string(folder.join(file)).unwrap().as_str(), fs::read_dir(folder).unwrap().count()), ("mine", 1));
     }
     shell.run_in(&own, &["pull", "shout", "--yes"]).await.is(0).said("tool.json, handler.ts taken from revision 1 of shout");
-    // What is theirs already is not asked about.
+    // If the files already equal the host's, there is no question.
     fs::remove_file(own.join("tool.json")).unwrap();
     shell.run_in(&own, &["pull", "shout"]).await.is(0).said("tool.json taken from revision 1 of shout");
 }
@@ -164,7 +164,7 @@ async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     let bound = format!("this folder was of shout on {}, and is of shout on {} now", one.url, two.url);
     there.run_in(&folder, &["pull", "--yes"]).await.is(0).said("handler.ts taken from revision 1 of shout").warned(&bound);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toLowerCase"));
-    // Nothing was changed in it since.
+    // The files have not been changed since.
     there.run_in(&folder, &["pull"]).await.is(0).said("shout is here as the host has it, revision 1").warned("");
     here.run_in(&folder, &YES)
         .await
@@ -206,7 +206,7 @@ async fn deploy_on_loopback_is_quick() {
     assert!(took[0] < Duration::from_millis(1500), "{took:?}");
 }
 
-/// A handler with a package and a file of its own, which throws there.
+/// A handler with a package and a second file, which throws.
 const THROWS: &str = "import ms from \"ms\";\nimport { deep } from \"./lib/deep.ts\";\n\nexport default function (req: ToolRequest<{ text: string }>) {\n  return { text: deep(req.input.text, ms(\"2h\")) };\n}\n";
 const DEEP: &str = "export function deep(text: string, wait: number): string {\n  if (text === \"boom\") throw new TypeError(\"boom\");\n  return text + wait;\n}\n";
 
@@ -224,7 +224,7 @@ async fn what_a_deployed_bundle_throws_is_told_by_the_builders_own_lines() {
     shell.run(&["key", "new"]).await.is(0);
     shell.run(&["key", "fund", "1"]).await.is(0);
 
-    // Whoever pays is told the words, and its builder the place too, in the folder.
+    // A payer sees the message. The builder also sees the position in the folder.
     let call = ["call", "shout", "--json", "{\"text\":\"boom\"}"];
     let told = "error: handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…(handler_failed, req_…)";
     shell.run_in(&folder, &call).await.is(1).warned(told);
@@ -244,10 +244,10 @@ async fn what_a_deployed_bundle_throws_is_told_by_the_builders_own_lines() {
         let told: Value = serde_json::from_str(&shell.run_in(&folder, words).await.is(0).stdout).unwrap();
         assert_eq!(told[words[0]][0]["place"], json!({ "file": "lib/deep.ts", "line": 2, "column": 30 }), "{told}");
     }
-    // Who has not the files is told the place in what was published.
+    // Without the files, the position refers to the published source.
     shell.run(&["calls", "shout", "--limit", "1"]).await.is(0).said("…  handler failed: TypeError: boom  tool:/shout/…:…");
 
-    // What an older version threw stays at the lines that it had.
+    // Errors of an older version keep the line numbers of that version.
     fs::write(folder.join("lib/deep.ts"), format!("// Above.\n{}", DEEP.replace("text + wait", "text + (wait - 1)"))).unwrap();
     shell.run_in(&folder, &YES).await.is(0);
     let told = "…\n  thrown at lib/deep.ts:3:30\n…";

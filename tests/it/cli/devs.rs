@@ -1,4 +1,4 @@
-//! `tollhouse dev`: what is saved is served, whatever comes meanwhile.
+//! `tollhouse dev`: saved changes are served, whatever happens meanwhile.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::harness::signal;
 
-/// One that serves a folder, line by line.
+/// A running `tollhouse dev`, read line by line.
 pub struct Dev {
     child: tokio::process::Child,
     lines: Lines<BufReader<tokio::process::ChildStdout>>,
@@ -32,7 +32,7 @@ impl Dev {
         Self { child, lines, folder: folder.to_owned(), said: vec![] }
     }
 
-    /// Reads on until a line has this in it.
+    /// Reads until a line contains this. Returns the line.
     pub async fn says(&mut self, wanted: &str) -> String {
         loop {
             let line = tokio::time::timeout(Duration::from_secs(30), self.lines.next_line()).await;
@@ -45,7 +45,7 @@ impl Dev {
         }
     }
 
-    /// All that it has said so far.
+    /// Returns the lines so far.
     pub fn said(&self) -> &[String] {
         &self.said
     }
@@ -55,12 +55,12 @@ impl Dev {
         here["url"].as_str().unwrap().to_owned()
     }
 
-    /// Asks it, as its owner.
+    /// Calls the tool as its owner.
     async fn call(&self, input: &Value) -> Value {
         self.call_of("shout", input).await
     }
 
-    /// Asks another tool, as its owner.
+    /// Calls another tool as its owner.
     pub async fn call_of(&self, slug: &str, input: &Value) -> Value {
         let token = fs::read_to_string(self.folder.join(".tollhouse/dev/admin-token")).unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -94,7 +94,7 @@ async fn save_is_served_and_what_does_not_load_leaves_the_last_one_serving() {
         dev.says("serves on").await;
         assert_eq!(dev.call(&json!({ "text": "Hi" })).await["text"], "hi");
     }
-    // By another file in its place, as editors do it.
+    // Replace the file, as editors do.
     fs::write(folder.join(".handler.ts.swp"), "export default async (req: any) => ({ text: req.input.text + '?' });").unwrap();
     fs::rename(folder.join(".handler.ts.swp"), folder.join("handler.ts")).unwrap();
     dev.says("published").await;
@@ -103,7 +103,8 @@ async fn save_is_served_and_what_does_not_load_leaves_the_last_one_serving() {
     dev.says("handler.ts  is not there").await;
     fs::write(folder.join("handler.ts"), "x".repeat(9 << 20)).unwrap();
     dev.says("are more than any host takes").await;
-    // Back to what the host takes before the next thing is wrong: what is wrong with the handler is told first.
+    // Back to a handler that works, before `tool.json` is broken: errors in the handler would be
+    // shown first.
     fs::write(folder.join("handler.ts"), "export default async (req: any) => ({ text: req.input.text + '?' });").unwrap();
     edit(&folder, "tool.json", "\"title\"", "\"title");
     dev.says("tool.json:").await;
@@ -164,7 +165,7 @@ async fn what_a_bundle_lacked_is_served_once_it_is_there() {
     dev.says("published").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "mended");
 
-    // Without its ending, in a folder that is not there.
+    // An import without an extension, in a folder that does not exist.
     import("./other/util");
     dev.says("handler.ts:1:18  `./other/util` is not there").await;
     fs::create_dir(folder.join("other")).unwrap();
@@ -182,7 +183,7 @@ async fn what_a_bundle_lacked_is_served_once_it_is_there() {
     dev.says("published").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "installed");
 
-    // Each is told once, however often it was tried.
+    // Each error is shown once, however often the build was tried.
     for told in ["Unexpected", "is not there", "is not installed"] {
         assert_eq!(dev.said().iter().filter(|line| line.contains(told)).count(), 1, "{told}: {:#?}", dev.said());
     }
@@ -239,7 +240,7 @@ async fn undo_during_a_publish_is_served() {
     let shell = Shell::new();
     let folder = begun(&shell, "shout").await;
     fs::remove_file(folder.join("cases.jsonc")).unwrap();
-    // Setting them takes a while, from the publish to its end.
+    // Setting these secrets takes a while, so the publication is slow.
     let secrets: Vec<_> = (0..30).map(|number| format!("WORD_{number}=x\n")).collect();
     fs::write(folder.join(".env.dev"), secrets.concat()).unwrap();
     let save = |text: &str| fs::write(folder.join("handler.ts"), format!("export default async () => ({{ text: \"{text}\" }});")).unwrap();
@@ -250,7 +251,7 @@ async fn undo_during_a_publish_is_served() {
         save("other");
         tokio::time::sleep(Duration::from_millis(millis)).await;
         save("first");
-        // Until what was begun before has been given up.
+        // Wait until the earlier publication has been canceled.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let began = Instant::now();
         while dev.call(&json!({ "text": "hi" })).await["text"] != "first" {
@@ -267,7 +268,8 @@ async fn reader_who_has_enough_ends_it() {
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.says("cases 3/3").await;
     let Dev { mut child, lines, .. } = dev;
-    // Nothing more happens that it could write, and find out by.
+    // Nothing else happens. It has nothing to write, so it must notice the closed output in another
+    // way.
     drop(lines);
     let ended = tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("it goes on for nobody").unwrap();
     assert_eq!(ended.code(), Some(0));
@@ -308,7 +310,7 @@ async fn save_during_a_publish_takes_its_place() {
     while dev.call(&json!({ "text": "hi" })).await["text"] != "39" {
         assert!(began.elapsed() < Duration::from_secs(20), "the last save is not served");
     }
-    // And stays: what was given up does not come after it.
+    // It stays: no canceled publication comes after it.
     for _ in 0..20 {
         assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "39");
     }
@@ -333,7 +335,7 @@ async fn what_is_saved_is_served_soon() {
     }
     took.sort();
     println!("save to served: p50 {} ms, slowest {} ms", took[7].as_millis(), took[14].as_millis());
-    // Twice the bar, for a machine that does other things and a host that is not optimised.
+    // Twice the limit, because the machine does other work and the host is not optimized.
     assert!(took[7] < Duration::from_millis(300), "{took:?}");
     dev.end(rustix::process::Signal::TERM).await;
 }

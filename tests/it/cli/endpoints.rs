@@ -1,4 +1,4 @@
-//! Endpoints from the command line, as transcripts: `…` stands for what is another each time.
+//! Endpoints from the command line, as transcripts. `…` stands for parts that vary.
 
 use serde_json::json;
 
@@ -55,7 +55,7 @@ changed   …Z
     shell.run(&["show", "shout"]).await.is(1).warned("error: no endpoint …`shout`…\n(unknown_endpoint, req_…)");
 }
 
-/// Where no terminal is, a program or a file takes it.
+/// Without a terminal, the output goes to a program or a file unchanged.
 #[tokio::test]
 async fn source_is_copied_as_it_is() {
     let host = Host::start().await;
@@ -137,7 +137,8 @@ async fn folder_of_a_tool_says_which_endpoint_is_meant() {
     shell.file("tools/shout/.tollhouse/state.json", &state);
     shell.file("tools/shout/src/deep/handler.ts", "");
     let inside = shell.home().join("tools/shout/src/deep");
-    // The host that a folder names is asked what everyone may; a credential goes to one that was chosen.
+    // The host that a folder names is used for public data only. Credentials go only to a host that
+    // the user chose.
     shell.run_in(&inside, &["show"]).await.is(0).said("slug        shout\n…");
     shell.run_in(&inside, &["pause"]).await.is(3).warned("error: there is no builder key or admin token for …\n…");
     shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).said("shout is paused, revision 2");

@@ -1,5 +1,5 @@
-//! Parity: every operation of the table is reached by a command, or stands on the list below with its reason; and each command that
-//! answers is read by programs.
+//! Completeness: every operation in the table is used by a command, or is on the list below with
+//! its reason. Every command with output has output for programs.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tollhouse::http::rows;
 use super::harness::{Shell, Wire};
 use crate::harness::{Host, Payer, js};
 
-/// Operations that no command here asks for, and why.
+/// Operations that no command in these tests uses, and the reasons.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     (
         "documents and pictures, for browsers and for programs that read",
@@ -47,19 +47,19 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("`deploy`, `check` and `dev`: what is made of a folder", &["createEndpoint", "checkEndpoint", "runEndpoint"]),
 ];
 
-/// The operation that was asked for.
+/// Returns the id of the requested operation.
 fn operation(method: &str, path: &str) -> Option<&'static str> {
     let rows = rows();
     let fits = |template: &str| {
         let (of, at): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
         of.len() == at.len() && of.iter().zip(&at).all(|(of, at)| of == at || of.starts_with('{') && !at.is_empty())
     };
-    // What names its path whole comes before what has a name in it.
+    // A literal path takes precedence over one with a parameter.
     let of_path = rows.iter().filter(|row| row.method == method && fits(row.path));
     of_path.min_by_key(|row| row.path.contains('{')).map(|row| row.id)
 }
 
-/// A host behind a wire, and who asks it.
+/// A host behind a recording proxy, with its users.
 struct Story {
     host: Host,
     wire: Wire,
@@ -67,7 +67,7 @@ struct Story {
 }
 
 impl Story {
-    /// What a command answers programs.
+    /// Returns the JSON output of a command.
     async fn of(&self, shell: &Shell, words: &[&str]) -> Value {
         let answer = shell.json(words).await;
         assert!(answer.is_object(), "{words:?}: {answer}");
@@ -180,7 +180,7 @@ async fn money(story: &Story, builder: &Shell, credit: &str) {
 }
 
 async fn admins(story: &Story) {
-    // Play money is on no chain.
+    // Simulated payments are on no chain.
     story.admin.run(&["reconcile"]).await.is(1);
     for words in [
         &["list", "--all"][..],

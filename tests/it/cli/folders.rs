@@ -1,4 +1,4 @@
-//! A tool's folder: begun, checked, and bundled with what it imports.
+//! A tool's folder: creation, checks, and bundling with its imports.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::harness::Shell;
 use crate::harness::Host;
 
-/// What a builder has installed: a bundler, a compiler, a package.
+/// Returns the folder with a builder's installed packages: a bundler, a compiler, and a library.
 pub fn packages() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_tollhouse")).parent().unwrap().parent().unwrap();
     let folder = target.join("packages/node_modules");
@@ -18,7 +18,7 @@ pub fn packages() -> PathBuf {
     folder
 }
 
-/// The folder of a new tool with what a builder has installed.
+/// Creates the folder of a new tool, with the packages of a builder.
 pub async fn begun(shell: &Shell, name: &str) -> PathBuf {
     shell.run(&["init", name]).await.is(0);
     let folder = shell.home().join(name);
@@ -26,7 +26,8 @@ pub async fn begun(shell: &Shell, name: &str) -> PathBuf {
     folder
 }
 
-/// Has npm install packages into a folder, as a builder does: of the versions that `cargo xtask test` has fetched, so that no other is asked for.
+/// Installs packages into a folder with npm, as a builder does. The versions are those that
+/// `cargo xtask test` has fetched, so that nothing else is downloaded.
 pub async fn installed(folder: &Path, names: &[&str]) {
     let lock = fs::read_to_string(packages().join(".package-lock.json")).unwrap();
     let lock: Value = serde_json::from_str(&lock).unwrap();
@@ -38,14 +39,14 @@ pub async fn installed(folder: &Path, names: &[&str]) {
     assert!(done.status.success(), "{done:?}");
 }
 
-/// Writes a file of a folder anew, by a rule.
+/// Replaces the first occurrence of `from` in a file of a folder.
 pub fn edit(folder: &Path, name: &str, from: &str, to: &str) {
     let text = fs::read_to_string(folder.join(name)).unwrap();
     assert!(text.contains(from), "{name} has no {from}:\n{text}");
     fs::write(folder.join(name), text.replacen(from, to, 1)).unwrap();
 }
 
-/// Has a begun folder say another price and another handler, and ask for what an admin decides of.
+/// Changes the price, the handler and the requested capabilities in a new folder.
 pub fn edit_thrice(folder: &Path) {
     edit(folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
     edit(

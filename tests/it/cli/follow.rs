@@ -1,4 +1,5 @@
-//! Following: what happens is told as it does, and a connection that breaks off loses nothing.
+//! Following logs and calls: new entries appear immediately, and no entry is lost when the
+//! connection breaks.
 
 use std::{process::Stdio, time::Duration};
 
@@ -15,7 +16,7 @@ async fn log(host: &Host, level: &str, message: &str, fields: Value) {
     host.call("logger", &json!({ "level": level, "message": message, "fields": fields })).await.is(200);
 }
 
-/// A command that goes on, line by line.
+/// A running command, read line by line.
 struct Going {
     child: tokio::process::Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
@@ -40,7 +41,7 @@ impl Going {
         line.expect("nothing more is told beside").unwrap().expect("it ended")
     }
 
-    /// Ctrl-C.
+    /// Sends Ctrl-C.
     async fn interrupt(mut self) -> i32 {
         signal(i32::try_from(self.child.id().unwrap()).unwrap(), rustix::process::Signal::INT);
         tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await.unwrap().unwrap().code().unwrap()
@@ -138,7 +139,8 @@ async fn reader_who_has_enough_ends_what_is_followed() {
     log(&host, "info", "one", json!({})).await;
     assert!(following.line().await.contains("one"));
     let Going { mut child, lines, mut beside } = following;
-    // Nothing more happens that it could write, and find out by.
+    // Nothing else happens. It has nothing to write, so it must notice the closed output in another
+    // way.
     drop(lines);
     let ended = tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("it goes on for nobody").unwrap();
     assert_eq!((ended.code(), beside.next_line().await.unwrap()), (Some(0), None));

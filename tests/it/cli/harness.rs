@@ -1,5 +1,5 @@
-//! What the tests of the command line speak: somebody at a shell, what they typed, what they were told; and a wire that can be cut, and
-//! notes what went over it.
+//! Helpers for the tests of the command line: a user's shell, the output of commands, and a proxy
+//! that records the traffic and can be cut.
 
 use std::{
     fs,
@@ -23,16 +23,17 @@ use tokio::{
 
 use crate::harness::{Host, eventually, tollhouse};
 
-/// How long a command may take that follows nothing: one that waits for somebody would take for ever.
+/// Maximum duration of a command that does not follow anything. One that waits for input would
+/// never end.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Somebody at a shell.
+/// A user's shell.
 pub struct Shell {
     home: TempDir,
     env: Vec<(String, String)>,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub status: i32,
@@ -41,22 +42,22 @@ pub struct Ran {
 }
 
 impl Shell {
-    /// With nothing kept, and nothing in the environment.
+    /// Creates a shell with an empty home folder and without environment variables.
     pub fn new() -> Self {
         Self { home: tempfile::tempdir().unwrap(), env: vec![] }
     }
 
-    /// The same, at this host.
+    /// Creates a shell for this host.
     pub fn at(url: &str) -> Self {
         Self::new().env("TOLLHOUSE_URL", url)
     }
 
-    /// As this host's admin.
+    /// Creates a shell of this host's admin.
     pub fn admin(host: &Host) -> Self {
         Self::at(&host.url).env("TOLLHOUSE_ADMIN_TOKEN", &host.admin)
     }
 
-    /// As a builder with this key.
+    /// Creates a shell of a builder with this key.
     pub fn builder(host: &Host, key: &str) -> Self {
         Self::at(&host.url).env("TOLLHOUSE_BUILDER_KEY", key)
     }
@@ -71,7 +72,7 @@ impl Shell {
         self.home.path()
     }
 
-    /// A file of the configuration.
+    /// Returns the path of a configuration file.
     pub fn config(&self, name: &str) -> PathBuf {
         self.home.path().join("config/tollhouse").join(name)
     }
@@ -86,19 +87,19 @@ impl Shell {
         command
     }
 
-    /// Runs it with nothing on standard input.
+    /// Runs a command with empty standard input.
     pub async fn run(&self, words: &[&str]) -> Ran {
         self.run_in(self.home.path(), words).await
     }
 
-    /// The same in another folder.
+    /// Runs a command in another folder.
     pub async fn run_in(&self, folder: &Path, words: &[&str]) -> Ran {
         let mut command = self.command(words);
         command.current_dir(folder);
         ended(command, words).await
     }
 
-    /// Runs it with this on standard input.
+    /// Runs a command with this standard input.
     pub async fn given(&self, input: &str, words: &[&str]) -> Ran {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(input.as_bytes()).unwrap();
@@ -108,7 +109,7 @@ impl Shell {
         ended(command, words).await
     }
 
-    /// Runs it in a folder, for a reader who has gone before anything is written.
+    /// Runs a command in a folder. Its output is closed before it writes anything.
     pub async fn unread_in(&self, folder: &Path, words: &[&str]) -> Ran {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -117,13 +118,13 @@ impl Shell {
         ended(command, words).await
     }
 
-    /// Runs it, and reads the one document that it answers.
+    /// Runs a command with `--json` and returns its document.
     pub async fn json(&self, words: &[&str]) -> Value {
         let ran = self.run(&[words, &["--json"]].concat()).await.is(0);
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}: {ran:?}"))
     }
 
-    /// Writes a file into the home folder.
+    /// Writes a file into the home folder. Returns its path.
     pub fn file(&self, name: &str, text: &str) -> String {
         let path = self.home.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -132,7 +133,7 @@ impl Shell {
     }
 }
 
-/// Waits until a call of the endpoint is stored, which is written behind.
+/// Waits until a call of the endpoint is stored, which happens in the background.
 pub async fn told_of_a_call(shell: &Shell, slug: &str) {
     eventually("the call is stored", Duration::from_secs(10), async || {
         (!shell.json(&["calls", slug]).await["calls"].as_array().unwrap().is_empty()).then_some(())
@@ -149,21 +150,22 @@ async fn ended(mut command: tokio::process::Command, words: &[&str]) -> Ran {
 }
 
 impl Ran {
-    /// Ended with this code.
+    /// Asserts the exit code.
     #[track_caller]
     pub fn is(self, status: i32) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 
-    /// Said this on standard output; `…` is anything on a line, and a line of it alone any lines.
+    /// Asserts the standard output. `…` matches anything within a line; a line with `…` alone
+    /// matches any lines.
     #[track_caller]
     pub fn said(self, wanted: &str) -> Self {
         assert!(fits(&self.stdout, wanted), "wanted:\n{wanted}\nsaid:\n{}\nand beside:\n{}", self.stdout, self.stderr);
         self
     }
 
-    /// Said this on standard error.
+    /// Asserts the standard error.
     #[track_caller]
     pub fn warned(self, wanted: &str) -> Self {
         assert!(fits(&self.stderr, wanted), "wanted:\n{wanted}\nsaid beside:\n{}", self.stderr);
@@ -171,7 +173,7 @@ impl Ran {
     }
 }
 
-/// Whether a text is as it is wanted: as [`Ran::said`] has it.
+/// Returns whether a text matches a pattern, by the rules of [`Ran::said`].
 pub fn fits(text: &str, wanted: &str) -> bool {
     let (text, wanted): (Vec<_>, Vec<_>) = (text.lines().collect(), wanted.trim_matches('\n').lines().collect());
     lines_fit(&text, &wanted)
@@ -207,7 +209,7 @@ fn a_transcript_fits_what_it_says_and_nothing_else() {
     assert!(!fits("a 1 b\n", "a … c") && !fits("a\nb\n", "a") && !fits("a\n", "a\nb") && !fits("ab\n", "b") && !fits("ab\n", "a"));
 }
 
-/// Between a shell and a host: it notes what is asked for, and can be cut.
+/// A proxy between a shell and a host. It records the requests, and can be cut.
 pub struct Wire {
     pub url: String,
     asked: Arc<Mutex<Vec<u8>>>,
@@ -233,7 +235,7 @@ impl Wire {
         Self { url, asked, cut, is_down }
     }
 
-    /// Breaks every connection, and takes none until it is [mended](Self::mend).
+    /// Breaks all connections, and accepts no new ones until it is [mended](Self::mend).
     pub fn cut(&self) {
         self.is_down.store(true, Ordering::SeqCst);
         self.cut.send_modify(|count| *count += 1);
@@ -243,16 +245,16 @@ impl Wire {
         self.is_down.store(false, Ordering::SeqCst);
     }
 
-    /// All that went to the host, as it went.
+    /// Returns everything that was sent to the host.
     pub fn sent(&self) -> String {
         String::from_utf8_lossy(&self.asked.lock().unwrap()).into_owned()
     }
 
-    /// What was asked for: method and path, without its query.
+    /// Returns the requests: method, and path without query.
     pub fn asked(&self) -> Vec<(String, String)> {
         let sent = self.sent();
         let lines = sent.split("\r\n").filter_map(|line| line.strip_suffix(" HTTP/1.1"));
-        // A body that is followed by the next question stands in front of it.
+        // After a body, the next request line follows on the same line.
         let of = |line: &str| {
             let (method, path) = line.rsplit_once(' ')?;
             let method = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"].into_iter().find(|name| method.ends_with(name))?;

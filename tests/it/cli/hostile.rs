@@ -1,4 +1,4 @@
-//! Words of others on somebody's terminal: they move no cursor, forge no line, and cost no memory.
+//! Foreign text on a terminal. It cannot move the cursor, forge a line, or use much memory.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use crate::harness::{Host, eventually, js};
 
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}b\u{9b}31m\u{2066}c\u{200b}";
 
-/// Whether nothing in it drives a terminal.
+/// Returns whether a text contains no control characters for a terminal.
 pub fn is_harmless(text: &str) -> bool {
     text.chars().all(|char| {
         char == '\n'
@@ -32,7 +32,8 @@ async fn serving(router: Router) -> String {
     url
 }
 
-/// What a host answers, all in one: `H` is what it would do to a terminal, also where numbers are wanted.
+/// An answer with the fields of all answers. `H` stands for an attack on the terminal, even where
+/// numbers are expected.
 const ANSWER: &str = r#"{
     "ok": true, "nextCursor": "H", "slug": "H", "name": "H", "since": "H", "version": "H", "revision": "H", "label": "H",
     "endpoint": {
@@ -102,7 +103,8 @@ const ANSWER: &str = r#"{
     "openSettlements": "H", "stored": { "backend": "H" }, "intake": { "connections": "H" }
 }"#;
 
-/// A host that answers so whatever it is asked, has payment asked for its tools, and whose streams break off.
+/// Starts a host that gives this answer to every request, demands payment for its tools, and breaks
+/// off streams.
 pub async fn hostile() -> String {
     let words = json!(format!("{HOSTILE}\nforged")).to_string();
     let said = |told: &str| told.replace("\"H\"", &words);
@@ -193,7 +195,7 @@ async fn no_command_has_a_host_drive_a_terminal() {
         &["refund", "r", "--yes"],
     ];
     for words in commands {
-        // A stream that broke off is gone back to, and refused then.
+        // After a broken stream the command reconnects, and is refused.
         let status = if words.contains(&"--follow") { 1 } else { 0 };
         for words in [words.to_vec(), [&["--json"][..], *words].concat()] {
             let ran = shell.run_in(&folder, &words).await.is(status);
@@ -211,7 +213,7 @@ async fn words_of_others_drive_no_terminal() {
     let mut tool = js("hostile", 0.0, source);
     tool["title"] = json!(HOSTILE);
     tool["description"] = json!(format!("{HOSTILE}\nslug      forged"));
-    // What a scan of content holds is shown to admins, who are to be as safe.
+    // Admins also see endpoints that the content scan holds back. They must be as safe.
     host.publish(&tool).await;
     host.call("hostile", &json!({ "words": HOSTILE })).await;
     let mut tool = js("held", 0.0, "export default () => eval('1');");

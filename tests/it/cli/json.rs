@@ -1,4 +1,5 @@
-//! `--json` of what works on a folder, a key, or for as long as it is let: one document, or one object a line, and nothing else.
+//! `--json` for commands that work on a folder or a key, or that run until stopped: one document,
+//! or one object per line, and nothing else.
 
 use std::fs;
 
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::harness::Host;
 
-/// The one document of a command: its standard output is that, and a line's end.
+/// Returns the document of a command. The standard output must be this document and a newline.
 #[track_caller]
 fn document(ran: &Ran) -> Value {
     assert!(ran.stdout.lines().count() == 1 && ran.stdout.ends_with('\n'), "{ran:?}");
@@ -59,7 +60,7 @@ async fn a_folders_commands_tell_programs_one_document() {
         assert!(!told[member].is_null() && told["address"].as_str().is_some_and(|address| address.starts_with("0x")), "{words:?}: {told}");
     }
 
-    // Why one ended without is a document too, beside.
+    // The reason of a failure is also a document, on standard error.
     let refused = shell.run(&["diff", "--json"]).await.is(2);
     let error: Value = serde_json::from_str(&refused.stderr).unwrap();
     assert!(refused.stdout.is_empty() && error["error"]["exit"] == 2, "{refused:?}");

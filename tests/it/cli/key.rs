@@ -1,4 +1,4 @@
-//! The key that pays: made once, its owner's alone, told by its address.
+//! The payer key: created once, readable only by its owner, and shown as its address.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

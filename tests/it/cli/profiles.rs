@@ -1,4 +1,5 @@
-//! Which host is meant, and which credential goes where: to the host that it was kept for, and to no other.
+//! The choice of the host and of the credential. A credential goes only to the host for which it
+//! was stored.
 
 use std::{
     fs,
@@ -49,7 +50,7 @@ async fn credentials_that_others_can_read_are_refused() {
     let told = format!("error: `{0}` is readable by others\nhint: chmod 600 {0}", file.display());
     shell.run(&["audit"]).await.is(3).said("").warned(&told);
     shell.given("t", &["login", "--url", &host.url]).await.is(3);
-    // What the environment gives is enough.
+    // A credential in the environment is enough.
     let shell = shell.env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
     shell.run(&["audit", "--limit", "1"]).await.is(0);
 }
@@ -103,7 +104,7 @@ async fn flags_count_before_the_environment_and_that_before_what_is_kept() {
     };
     assert_eq!(shown(&shell, &["--profile", "two"]).await, "of-two");
     assert_eq!(shown(&shell, &["--url", &one.url]).await, "of-one");
-    // Without a profile it is the default address, where a developer may run a host.
+    // Without a profile the default address is used, where a developer may run a host.
     if TcpStream::connect((Ipv4Addr::LOCALHOST, 4020)).is_err() {
         shell.run(&["list"]).await.is(5).warned("error: the host at http://127.0.0.1:4020 does not answer: …");
     }

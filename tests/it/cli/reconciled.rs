@@ -1,4 +1,4 @@
-//! `tollhouse reconcile`: what the chain says that was paid, beside what the ledger says.
+//! `tollhouse reconcile`: compares the payments on the chain with those in the ledger.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ async fn transfers_that_no_receipt_names_and_receipts_without_a_transfer_are_lis
     }
     let told = admin.json(&["reconcile", "--since", "1h"]).await;
     assert_eq!((&told["transfers"], &told["receipts"], &told["agrees"]), (&json!(2), &json!(2), &json!(true)), "{told}");
-    // Somebody pays the address beside the host.
+    // A direct transfer to the address, without the host.
     chain.mint(PAY_TO, 77).await;
     let ran = admin.run(&["reconcile", "--network", "base-sepolia", "--json"]).await.is(1);
     let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -30,7 +30,7 @@ async fn transfers_that_no_receipt_names_and_receipts_without_a_transfer_are_lis
         (&json!("77"), &json!(null), &json!(false)),
         "{told}"
     );
-    // The chain takes a payment back.
+    // A reorganization of the chain removes a payment.
     let snapshot = chain.rpc("evm_snapshot", json!([])).await;
     let receipt = host.call_paid("echo", &json!({}), &payer.pay(&challenge)).await.is(200).receipt_id();
     chain.rpc("evm_revert", json!([snapshot])).await;

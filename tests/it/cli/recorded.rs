@@ -1,4 +1,4 @@
-//! Cases with recorded answers of other servers, tried by `check` and by `dev`: without any network.
+//! Cases with recorded answers of other servers, run by `check` and by `dev` without a network.
 
 use std::{fs, path::Path};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::{devs::Dev, folders::begun, harness::Shell};
 use crate::fixtures::{folders, jsonc};
 
-/// A handler that asks for what its input names, one after the other, and answers what came of each.
+/// A handler that requests the URLs in its input, and returns the results.
 const HANDLER: &str = "export default async (req, ctx) => ({ came: await Promise.all(req.input.urls.map(async (url) => { try { const got = await ctx.httpGetJson(url); return { status: got.status, json: got.json, etag: got.headers.etag }; } catch (error) { return error.code; } })) });";
 
-/// A folder of a tool with that handler, that may ask one host.
+/// Creates the folder of a tool with that handler, which may call one host.
 async fn asking(shell: &Shell, cases: &Value) -> std::path::PathBuf {
     let folder = begun(shell, "asks").await;
     fs::remove_file(folder.join("handler.ts")).unwrap();
@@ -57,7 +57,7 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
     let folder = asking(&shell, &cases).await;
     shell.run_in(&folder, &["check", "--no-types"]).await.is(0).said("…\ncases   6/6");
 
-    // What nobody asks for is wrong, and so is what no answer is.
+    // A recorded answer that is never requested is an error, and so is an invalid one.
     write(&folder, &json!([case("asks for both", &json!([first, second]), &[ONE], &json!([one]))]));
     let told = format!("cases.jsonc  ✗ \"asks for both\": nothing asked for {ONE}\n…\ncases   0/1");
     shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said(&told);
@@ -68,7 +68,7 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
         .is(1)
         .said("cases.jsonc:1:2  an answer in `http` has no `body`; it has url, status, headers, json\n…");
 
-    // `dev` tries them likewise, and the endpoint that it serves is not answered from them.
+    // `dev` uses them too. The endpoint that it serves does not.
     write(&folder, &json!([case("is there", &json!([first]), &[ONE], &json!([one]))]));
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.says("cases 1/1").await;

@@ -1,4 +1,5 @@
-//! What commands show people: amounts that were taken, names that they know, commands that they can type.
+//! The output of commands for people: charged amounts, familiar names, and commands that can be
+//! typed.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
@@ -9,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::{devs::Dev, folders::begun, harness::Shell};
 use crate::harness::{Host, eventually, js, tollhouse};
 
-/// A tool that says itself what it costs.
+/// Returns a tool that sets its price itself.
 fn metered(slug: &str) -> serde_json::Value {
     let mut tool = js(slug, 0.0, "export default async (req, ctx) => { await ctx.charge(0.01); return {}; };");
     tool["maxPriceUsd"] = json!(0.05);
@@ -123,7 +124,8 @@ async fn types_are_checked_though_a_folder_above_has_a_tsconfig() {
     _ = fs::remove_file(folder.join("tsconfig.json"));
     let bin = folder.join("node_modules/.bin");
     fs::create_dir_all(&bin).unwrap();
-    // As TypeScript 6 and later say it, and as earlier ones do of a flag that they do not know.
+    // A compiler that behaves as TypeScript 6 and later do. Earlier versions report an unknown flag
+    // in the same way.
     let says = "error TS5112: tsconfig.json is present but will not be loaded if files are specified on commandline. Use '--ignoreConfig' to skip this error.";
     fs::write(bin.join("tsc"), format!("#!/bin/sh\ncase \"$*\" in *--ignoreConfig*) exit 0;; esac\necho \"{says}\"\nexit 1\n")).unwrap();
     fs::set_permissions(bin.join("tsc"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -177,7 +179,8 @@ async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
         shell.run_in(&folder, &["calls"]).await.is(0).stdout.contains("succeeded").then_some(())
     })
     .await;
-    // What is not read as it was meant is refused with its line, and never taken with half of its quotes.
+    // A value that cannot be parsed is refused with its line. Unbalanced quotes are never dropped
+    // silently.
     fs::write(folder.join(".env.dev"), format!("{secrets}I=\"un\n")).unwrap();
     dev.says("line 11 of ").await;
     assert_eq!(dev.end(rustix::process::Signal::TERM).await, Some(0));

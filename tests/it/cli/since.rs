@@ -1,4 +1,4 @@
-//! Lists that begin at a moment, or are of one call: what the host is not asked for, the command line leaves out itself.
+//! Lists from a given time, or of one call. If the host does not filter, the command line does.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::harness::Shell;
 use crate::harness::{Host, Payer, eventually, js};
 
-/// A member of every entry of a list.
+/// Returns a field of every entry in a list.
 fn all<'v>(page: &'v Value, list: &str, member: &str) -> Vec<&'v str> {
     page[list].as_array().unwrap().iter().map(|entry| entry[member].as_str().unwrap()).collect()
 }
@@ -25,7 +25,7 @@ async fn credits_and_reviews_begin_at_the_moment_that_is_said() {
     let (ids, made) = (all(&listed, "credits", "creditId"), all(&listed, "credits", "createdAt"));
     let later = admin.json(&["credits", "list", "--since", made[1]]).await;
     assert_eq!(all(&later, "credits", "creditId"), ids[1..]);
-    // Page by page, and no entry twice.
+    // Page by page, without duplicate entries.
     let mut paged = vec![];
     let mut cursor = None;
     loop {

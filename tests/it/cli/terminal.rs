@@ -1,4 +1,5 @@
-//! At a terminal, by `script` of util-linux, which has one for the command: it asks, shows nothing secret, and has colours.
+//! Commands at a terminal, which `script` of util-linux provides: they ask questions, hide secrets,
+//! and use colors.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -26,7 +27,7 @@ impl Terminal {
     fn start_in(shell: &Shell, folder: &Path, words: &[&str]) -> Self {
         let command = shell.command(words);
         let quoted = |word: &std::ffi::OsStr| match word.to_str().unwrap() {
-            // What the shell is to do besides.
+            // Words for the shell itself.
             word @ (";" | "echo" | "stty" | "ended $?") => word.to_owned(),
             word => format!("'{word}'"),
         };
@@ -38,7 +39,7 @@ impl Terminal {
         Self { child, seen: String::new() }
     }
 
-    /// Reads on until this was shown.
+    /// Reads until this is shown.
     async fn shows(&mut self, wanted: &str) {
         let stdout = self.child.stdout.as_mut().unwrap();
         let read = async {
@@ -51,7 +52,7 @@ impl Terminal {
         tokio::time::timeout(Duration::from_secs(30), read).await.unwrap_or_else(|_| panic!("no `{wanted}`"));
     }
 
-    /// Reads on until this was shown once more.
+    /// Reads until this is shown again.
     async fn shows_next(&mut self, wanted: &str) {
         let seen = std::mem::take(&mut self.seen);
         self.shows(wanted).await;
@@ -62,7 +63,7 @@ impl Terminal {
         self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Its code, and all that was seen.
+    /// Waits for the end. Returns the exit code and all output.
     async fn ended(mut self) -> (i32, String) {
         let stdout = self.child.stdout.as_mut().unwrap();
         let mut rest = Vec::new();
@@ -108,7 +109,7 @@ async fn what_is_secret_is_typed_without_being_shown() {
     assert_eq!(host.call("keeper", &json!({ "guess": "s3cret-value" })).await.is(200).json(), true);
 }
 
-/// Whoever types Ctrl-C at a hidden question has a terminal that shows again what is typed.
+/// Ctrl-C at a hidden question restores the terminal, so that input is visible again.
 #[tokio::test]
 async fn ctrl_c_at_a_hidden_question_leaves_the_terminal_as_it_was() {
     let host = Host::start().await;
@@ -137,7 +138,7 @@ async fn colours_are_where_a_terminal_is_and_nobody_forbids_them() {
     }
 }
 
-/// The host's words are cleaned where it is shown them, and the colours among them are the command's own.
+/// Text of the host is cleaned before it is shown. Colors come from the command itself.
 #[tokio::test]
 async fn a_terminal_heeds_colours_of_ours_and_nothing_of_a_host() {
     let shell = Shell::at(&hostile().await).env("TOLLHOUSE_ADMIN_TOKEN", "t").env("TERM", "xterm");
@@ -155,7 +156,7 @@ async fn a_terminal_heeds_colours_of_ours_and_nothing_of_a_host() {
     }
 }
 
-/// The lines of a terminal, as they were written.
+/// Returns the lines of a terminal as they were written.
 fn lines(seen: &str) -> String {
     seen.replace('\r', "")
 }
@@ -169,14 +170,14 @@ async fn dev_at_a_terminal_tells_what_happens_and_heeds_its_keys() {
     let mut terminal = Terminal::start_in(&shell, &folder, &dev);
     terminal.shows("cases 3/3").await;
 
-    // Its answer and the call itself come as they come.
+    // The answer and the log lines of the call can come in any order.
     terminal.types("c").await;
     terminal.shows("answer of \"shouts\"  200  {\"text\":\"HI\"}").await;
     terminal.shows("{\"length\":2}").await;
     terminal.types("xr").await;
     terminal.shows_next("cases 3/3").await;
     terminal.types("o").await;
-    // There is no screen here.
+    // There is no browser here.
     terminal.shows("/dashboard/sign-in").await;
     shell.run_in(&folder, &["call", "shout", "--json", "{\"text\":\"hey\"}"]).await.is(0);
     terminal.shows("{\"length\":3}").await;
@@ -186,7 +187,8 @@ async fn dev_at_a_terminal_tells_what_happens_and_heeds_its_keys() {
     let (ended, seen) = terminal.ended().await;
     let seen = lines(&seen);
     assert_eq!(ended, 0, "{seen}");
-    // Word by word. What takes the compiler more than a second comes in lines of its own.
+    // Character for character. If the compiler takes more than a second, its output is in separate
+    // lines.
     let head = "shout  http://127.0.0.1:…/tools/shout  $0.01, play money   edit http://127.0.0.1:…/dashboard/tools/shout/edit
 [c] call again  [r] cases  [o] open  [q] quit
 …:…:…  published … in … ms…
@@ -207,7 +209,7 @@ async fn dev_at_a_terminal_tells_what_happens_and_heeds_its_keys() {
     ] {
         assert!(told.iter().any(|told| fits(&seen, &format!("…\n{told}\n…"))), "no {told:?} in\n{seen}");
     }
-    // The terminal is as it was, and no key was shown.
+    // The terminal is restored, and the typed keys are not shown.
     assert!(seen.contains("ended 0") && !seen.contains("-icanon") && !seen.contains("-echo "), "{seen}");
     assert!(!seen.lines().any(|line| ["c", "x", "xr", "r", "o", "q"].contains(&line)), "{seen}");
 }

@@ -1,5 +1,6 @@
-//! What is changed at one host, and answered, holds at the others: for new calls, and for the next op of those that run. How long the answer
-//! takes, also where one of them stands still.
+//! A change that one host has answered is effective on the others, for new calls and for the next
+//! op of running calls. Also measures the time until the answer, including the case that a host is
+//! frozen.
 
 use std::{
     collections::BTreeMap,
@@ -19,21 +20,23 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use super::{ASKED, Cluster, TAKEN_UP_WITHIN, percentile};
 use crate::harness::{Answer, Host, eventually, js, rounds_asked};
 
-/// How often each host changes all there is, there and back; the second where [`ASKED`] asks for the long form.
+/// Number of times that each host makes all changes and reverts them; the second value is for the
+/// long form, which [`ASKED`] selects.
 const TURNS: [usize; 2] = [1, 34];
-/// How often a host stands still.
+/// Number of times that a host is frozen.
 const STOPS: [usize; 2] = [1, 20];
-/// When 99 of 100 changes are answered, where clocks are held to something: in the long form, on a machine that does nothing else.
+/// Maximum time for 99 of 100 changes. Checked in the long form only, on an otherwise idle machine.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(250);
-/// When each is, beside a host that stands still.
+/// Maximum time for any change while a host is frozen.
 const WAITS_AT_MOST: Duration = Duration::from_secs(3);
-/// Calls that wait where a host that stands still listens, of each kind: they are the first that it sees when it goes on.
+/// Number of calls of each kind that wait in the listen queue of a frozen host. They are the first
+/// that it sees when it continues.
 const WAITING: usize = 5;
 
-/// How long the secret would be before its first change.
+/// Length of the secret before its first change.
 const LENGTH: usize = 8;
 
-/// Asks for an op, waits, and asks again.
+/// Makes an op, waits, and makes it again.
 const READS: &str = "export default async ({ input }, ctx) => {
     const read = () => ctx.kv.get('a').then(() => 'done', (error) => error.code);
     const first = await read();
@@ -41,14 +44,14 @@ const READS: &str = "export default async ({ input }, ctx) => {
     return { first, then: await read(), key: ctx.env.KEY?.length ?? 0 };
 };";
 
-/// What is changed.
+/// A kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// What a tool may touch, by an admin.
+    /// The granted capabilities of a tool, by an admin.
     Grant,
-    /// Whether it takes calls, by its builder.
+    /// The status of a tool, by its builder.
     Status,
-    /// Whether it is there, by an admin.
+    /// The decision about a tool, by an admin.
     Review,
     /// A secret of a tool.
     Secret,
@@ -56,12 +59,12 @@ enum Kind {
     Key,
 }
 
-/// A builder with a tool, one of whose sides is changed again and again.
+/// A builder and a tool, with one kind of change that is made again and again.
 struct Subject {
     kind: Kind,
     slug: &'static str,
     key: String,
-    /// The key before.
+    /// The previous key.
     old: String,
     changes: usize,
 }
@@ -86,17 +89,17 @@ impl Subject {
         Self { kind, slug, old: key.clone(), key, changes: 0 }
     }
 
-    /// Whether the last change took something away that the next one gives back.
+    /// Returns whether the last change removed something that the next one restores.
     fn is_taken(&self) -> bool {
         !self.changes.is_multiple_of(2)
     }
 
-    /// Whether calls that run notice.
+    /// Returns whether running calls notice the change.
     fn reaches_what_runs(&self) -> bool {
         matches!(self.kind, Kind::Grant | Kind::Review)
     }
 
-    /// Makes the next change at a host. Answers what that is called, and how long its answer took.
+    /// Makes the next change on a host. Returns its name, and the time until the answer.
     async fn change(&mut self, host: &Host) -> (&'static str, Duration) {
         self.changes += 1;
         let at = format!("/ai/endpoints/{}", self.slug);
@@ -129,7 +132,7 @@ impl Subject {
         (name, took)
     }
 
-    /// What hosts are to tell by now.
+    /// Returns the state that hosts must show now.
     fn expected(&self) -> String {
         match (self.kind, self.is_taken()) {
             (Kind::Grant, true) => "not_granted".to_owned(),
@@ -140,7 +143,7 @@ impl Subject {
         }
     }
 
-    /// What shows how it stands: a call of the tool, or something that a key opens.
+    /// Returns a request that shows the state: a call of the tool, or one that needs the key.
     fn asks(&self, host: &Host, key: &str) -> RequestBuilder {
         match self.kind {
             Kind::Key => host.request(Method::GET, "/ai/builders/me").header("x-builder-key", key),
@@ -148,7 +151,7 @@ impl Subject {
         }
     }
 
-    /// What an answer tells of it.
+    /// Returns the state that an answer shows.
     fn told(&self, answer: &Answer) -> String {
         let body = answer.json();
         match self.kind {
@@ -159,7 +162,7 @@ impl Subject {
         }
     }
 
-    /// What a host tells of it. A key that was rotated opens nothing, and the new one does.
+    /// Returns the state on a host. For a rotated key, also checks that the new one works.
     async fn at(&self, host: &Host) -> String {
         if self.kind == Kind::Key {
             host.send(self.asks(host, &self.key)).await.is(200);
@@ -167,7 +170,8 @@ impl Subject {
         self.told(&host.send(self.asks(host, &self.old)).await)
     }
 
-    /// Calls at these hosts that have done their first op, and wait before the gate for the second.
+    /// Starts calls on these hosts. They have made their first op, and wait for the gate before the
+    /// second.
     async fn running(&self, gate: &Gate, hosts: &[&Host]) -> Vec<JoinHandle<Answer>> {
         let before = gate.asked.load(Ordering::SeqCst);
         let begun = hosts.iter().map(|host| {
@@ -181,12 +185,12 @@ impl Subject {
     }
 }
 
-/// A server that answers once it is opened.
+/// A server that answers only after it is opened.
 struct Gate {
     address: String,
     url: String,
     asked: Arc<AtomicUsize>,
-    /// How many are answered.
+    /// Number of requests to answer.
     open: watch::Sender<usize>,
 }
 
@@ -207,18 +211,18 @@ impl Gate {
         Self { url: format!("http://{address}/"), address, asked, open }
     }
 
-    /// Answers those who have asked by now.
+    /// Answers the requests so far.
     fn open(&self) {
         self.open.send_replace(self.asked.load(Ordering::SeqCst));
     }
 
-    /// So many hosts of one database whose tools may ask it.
+    /// Starts hosts of one database whose tools may call this server.
     async fn cluster(&self, hosts: usize) -> Cluster {
         Cluster::of(Host::builder().flag("--guard-allow", &self.address).env("TOLLHOUSE_AUTH_FAILURES", 0), hosts).await
     }
 }
 
-/// How long changes took, by what they are called.
+/// The durations of changes, by name.
 #[derive(Default)]
 struct Took(BTreeMap<&'static str, Vec<Duration>>);
 
@@ -227,7 +231,7 @@ impl Took {
         self.0.entry(name).or_default().push(took);
     }
 
-    /// Prints of each how long its answers took. Answers how long so many of a hundred of the slowest kind did.
+    /// Prints the durations of each kind of change. Returns this percentile of the slowest kind.
     fn tell(&self, of: usize) -> Duration {
         let slowest = self.0.iter().map(|(name, took)| {
             let [half, most] = [50, of].map(|of| percentile(took.iter().copied(), of));
@@ -266,7 +270,7 @@ async fn a_change_that_is_answered_holds_at_all_hosts_and_for_the_next_op_of_wha
     assert!(!is_long || slowest < ANSWERED_WITHIN, "one in a hundred took {slowest:?}");
 }
 
-/// Each of these hosts goes by what was changed last.
+/// Checks that each of these hosts uses the last change.
 async fn hold_at(subject: &Subject, hosts: &[&Host]) {
     let told = join_all(hosts.iter().map(|host| subject.at(host))).await;
     assert!(told.iter().all(|told| *told == subject.expected()), "{:?}, change {}: {told:?}", subject.kind, subject.changes);
@@ -310,7 +314,7 @@ async fn a_change_waits_for_no_host_that_stands_still_and_that_one_goes_by_nothi
             let answer = answer.unwrap();
             assert!(answer.status != 200 || answer.json()["then"] != "done", "what was taken from it was done: {answer:?}");
         }
-        // It takes calls again: what is changed back is waited for.
+        // Wait until the host accepts calls again and knows the last change.
         eventually("it has heard", TAKEN_UP_WITHIN, async || (subjects[0].at(still).await == subjects[0].expected()).then_some(())).await;
         for subject in &mut subjects {
             subject.change(host).await;

@@ -1,4 +1,5 @@
-//! Endpoints with many files that are deleted beside paid calls: nobody waits for them, and no host is fenced.
+//! Deletions of endpoints with many files during paid calls. They delay nobody, and no host is
+//! fenced.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -12,17 +13,18 @@ use serde_json::{Value, json};
 use super::{ASKED, Cluster, TAKEN_UP_WITHIN, percentile};
 use crate::harness::{Host, Payer, eventually, js, rounds_asked, s3::S3};
 
-/// Files of an endpoint that is deleted, and how many such endpoints; the second where [`ASKED`] asks for the long form.
+/// Number of files of a deleted endpoint, and of such endpoints; the second values are for the long
+/// form, which [`ASKED`] selects.
 const FILES: [usize; 2] = [150, 1_000];
 const DELETIONS: [usize; 2] = [2, 5];
 
-/// How long each request to the bucket takes.
+/// Duration of each request to the bucket.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// How much longer a payment may take beside them, in the long form, on a machine that does nothing else.
+/// Maximum additional delay of a payment, in the long form, on an otherwise idle machine.
 const DELAYED_AT_MOST: Duration = Duration::from_millis(200);
 
-/// Files that one call writes.
+/// Number of files that one call writes.
 const WRITES: usize = 50;
 
 /// Writes files.
@@ -31,7 +33,7 @@ const FILL: &str = "export default async ({ input: { from, to } }, ctx) => {
     return {};
 };";
 
-/// Publishes an endpoint, and has it write so many files.
+/// Publishes an endpoint, and lets it write this many files.
 async fn filled(host: &Host, slug: &str, files: usize) {
     let mut tool = js(slug, 0.0, FILL);
     tool["capabilities"] = json!({ "files": true });
@@ -42,7 +44,7 @@ async fn filled(host: &Host, slug: &str, files: usize) {
     }
 }
 
-/// Pays for calls of a host, one after the other, as long as `goes_on`; answers how long each took.
+/// Pays for calls on a host, one after the other, while `goes_on`. Returns the duration of each.
 async fn pays(host: &Host, payer: &Payer, challenge: &Value, goes_on: &AtomicBool) -> Vec<Duration> {
     let mut took = vec![];
     while goes_on.load(Ordering::SeqCst) {
@@ -54,7 +56,7 @@ async fn pays(host: &Host, payer: &Payer, challenge: &Value, goes_on: &AtomicBoo
     took
 }
 
-/// Asks a host whether it takes calls, as long as `goes_on`: it always does.
+/// Checks that a host is always ready, while `goes_on`.
 async fn is_ready(host: &Host, goes_on: &AtomicBool) {
     while goes_on.load(Ordering::SeqCst) {
         host.get("/health/ready").await.is(200);
@@ -91,7 +93,7 @@ async fn endpoints_with_many_files_are_deleted_and_no_host_is_fenced_or_payment_
             let began = Instant::now();
             let deleted = second.manage(Method::DELETE, &format!("/ai/endpoints/full-{n}"), &Value::Null).await.is(200).json();
             took.push(began.elapsed());
-            // The answer may have been lost: whoever asks again, at any host, hears the same.
+            // The answer may have been lost. Every host gives the same answer to a repetition.
             assert_eq!(first.manage(Method::DELETE, &format!("/ai/endpoints/full-{n}"), &Value::Null).await.is(200).json(), deleted);
         }
         eventually("all objects are gone", TAKEN_UP_WITHIN, async || s3.objects().is_empty().then_some(())).await;

@@ -1,4 +1,4 @@
-//! Hosts of one database and one bucket.
+//! Hosts that share a database and a bucket.
 
 use serde_json::json;
 
@@ -15,7 +15,8 @@ async fn a_large_answer_that_one_host_gave_is_the_same_at_the_other_also_when_th
     cluster.hosts[0].publish(&js("large", 0.01, LARGE)).await;
     let payer = Payer::funded(&cluster.hosts[0], 10.0).await;
     let challenge = cluster.hosts[0].challenge("large").await;
-    // Until both know that the other reads what names an object, rows have it.
+    // The answer stays in rows until both hosts know that the other can read rows which refer to
+    // objects.
     let (payment, bought) = eventually("a large answer is an object", TAKEN_UP_WITHIN, async || {
         let payment = payer.pay(&challenge);
         let bought = cluster.hosts[0].call_paid("large", &json!({}), &payment).await.is(200);

@@ -1,4 +1,5 @@
-//! Hosts that end and start again one after the other, as an upgrade has them do: who calls behind the balancer notices nothing.
+//! Hosts that are restarted one after the other, as in an upgrade. Callers behind the load balancer
+//! notice nothing.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +17,7 @@ use super::{Callers, Cluster, Paid, TAKEN_UP_WITHIN, nth_input};
 use crate::harness::{Answer, Host, balancer::Balancer, eventually, stream::Stream};
 
 const PAYERS: usize = 4;
-/// What each payer has at first, in micro-dollars.
+/// Initial balance of each payer, in micro-dollars.
 const FUNDS: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,7 +59,8 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
     cluster.agrees_with(&callers, &paid, 0).await;
 }
 
-/// The version of each host, and the newest forms of rows that it reads, as it tells them.
+/// Returns the version of each host and the newest row formats that it reads, as the hosts report
+/// them.
 async fn versions(hosts: &[Host]) -> String {
     let told = join_all(hosts.iter().map(|host| host.get("/health"))).await;
     let own = |told: Value| told["replicas"].as_array().unwrap().iter().find(|one| one["own"] == true).cloned().unwrap();
@@ -66,7 +68,8 @@ async fn versions(hosts: &[Host]) -> String {
     own.map(|own| format!("{} ({})", own["version"].as_str().unwrap(), own["formats"])).collect::<Vec<_>>().join(", ")
 }
 
-/// One payment of a payer after the other, each shown to the balancer once, over a connection that stays or over one of its own.
+/// Makes one payment after the other and sends each to the load balancer once, over a kept or a new
+/// connection.
 async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize) -> Vec<Paid> {
     let Callers { payers, challenge, balancer, .. } = callers;
     let client = Client::builder().no_proxy().pool_max_idle_per_host((payer + 1) % 2).build().unwrap();
@@ -80,14 +83,15 @@ async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize) -> Vec<Pa
     paid
 }
 
-/// What who follows a tool's calls was told.
+/// The data that a follower of a tool's calls received.
 #[derive(Default)]
 struct Heard {
     receipts: BTreeSet<String>,
     streams: usize,
 }
 
-/// Follows the tool's calls as browsers do: let go, it comes back when it was told to, and goes on behind the last it heard.
+/// Follows the tool's calls as browsers do. When the host closes the stream, reconnects after the
+/// given time, and continues after the last event.
 async fn follow(balancer: String, admin: String, heard: Arc<Mutex<Heard>>) {
     let client = Client::builder().no_proxy().build().unwrap();
     let mut last = String::new();

@@ -1,4 +1,5 @@
-//! Three hosts behind a balancer, with one bucket, and their database, any of which is killed again and again under paid load.
+//! Three hosts with one bucket behind a load balancer. One of them, or the database, is killed
+//! again and again under paid load.
 
 use std::{
     path::Path,
@@ -16,25 +17,25 @@ use crate::{
     harness::{Answer, Host, Payer, balancer::Balancer, chain::clients, eventually, random, rounds_asked, s3::S3},
 };
 
-/// How many kills, where [`ASKED`] does not say.
+/// Number of kills, if [`ASKED`] sets none.
 const ROUNDS: usize = 3;
 const PAYERS: usize = 6;
-/// What each payer has at first, in micro-dollars.
+/// Initial balance of each payer, in micro-dollars.
 const FUNDS: u64 = 1_000_000_000;
-/// From one kill to the next.
+/// Time between two kills.
 const ROUND: Duration = Duration::from_secs(8);
-/// Longest time until whoever was killed is started again.
+/// Maximum time until the killed process is started again.
 const LONGEST_AWAY_MS: u64 = 2_000;
-/// When callers are to notice no more of a kill.
+/// Time after which callers must not notice the kill any more.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
-/// How long before the next one, so that they do not notice that either.
+/// Time before the next kill in which calls are not measured.
 const BEFORE_NEXT: Duration = Duration::from_secs(1);
-/// How many times as long as before the first kill a call may take then.
+/// Maximum factor by which calls may then be slower than before the first kill.
 const SLOWER: u32 = 5;
-/// Longest time that a payment may be open.
+/// Maximum time that a payment may be open.
 const OPEN_AT_MOST: Duration = Duration::from_secs(15);
 
-/// A payment, and how long it took from its first showing to its answer.
+/// A payment, and the time from its first request to its answer.
 pub(super) struct Call {
     pub(super) paid: Paid,
     begun: Instant,
@@ -81,7 +82,8 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     let all: Vec<&Call> = paid.iter().flatten().collect();
     tell(&all, &kills, asked.is_some());
     cluster.none_is_open(OPEN_AT_MOST).await;
-    // Who is not answered by a stock client's host does not know whether it paid: what left its account was paid for.
+    // A standard client that got no answer does not know whether it paid. Every amount that left
+    // its account must have bought a call.
     let spent = join_all(stock.iter().map(async |payer| FUNDS - cluster.hosts[0].balance(&payer.address).await)).await;
     let others = spent.iter().sum::<u64>() / PRICE;
     println!("{others} payments by stock clients, {} of them answered", told.len());
@@ -96,7 +98,7 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     );
 }
 
-/// One payment of a payer after the other, each shown to the balancer until it is answered.
+/// Makes one payment after the other, and sends each to the load balancer until it is answered.
 pub(super) async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize) -> Vec<Call> {
     let Callers { payers, challenge, balancer, .. } = callers;
     let client = Client::builder().no_proxy().build().unwrap();
@@ -107,9 +109,10 @@ pub(super) async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize
             let asked = client.post(format!("{}/tools/pay", balancer.url)).header(payment.header, payment.encoded()).json(&input);
             let answer = asked.send().await.ok()?;
             let status = answer.status().as_u16();
-            // What is refused is not to be asked again: what is open, or cannot be taken now, is.
+            // A definite refusal must not happen. An open payment or a temporary refusal may be
+            // retried.
             assert!([200, 409, 429, 500, 502, 503, 504].contains(&status), "{answer:?}");
-            // Cut off in its body, it is asked for again.
+            // If the body is cut off, retry.
             if status == 200 { Answer::read(answer).await.ok() } else { None }
         })
         .await;
@@ -118,13 +121,13 @@ pub(super) async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize
     paid
 }
 
-/// What each payer paid.
+/// Returns the payments of each payer.
 pub(super) fn paid_in(calls: &[Vec<Call>]) -> Vec<Vec<&Paid>> {
     calls.iter().map(|calls| calls.iter().map(|call| &call.paid).collect()).collect()
 }
 
-/// Stock clients, the one in JavaScript and the one in Python in turn, each payment a process of its own that is started once. Answers the
-/// receipts of those that were answered.
+/// Runs the standard clients in JavaScript and Python in turn. Each payment is one run of a new
+/// process. Returns the receipts of the answered ones.
 async fn stock_clients(over: &AtomicBool, payers: &[Payer], balancer: &str) -> Vec<String> {
     let mut receipts = Vec::new();
     let python = clients().join("venv/bin/python");
@@ -140,7 +143,8 @@ async fn stock_clients(over: &AtomicBool, payers: &[Payer], balancer: &str) -> V
     receipts
 }
 
-/// Prints what callers noticed of the kills, which is only held to its limits on a machine that does nothing else.
+/// Prints how much callers noticed of the kills. Checks the limits only if `strict`, on an
+/// otherwise idle machine.
 fn tell(all: &[&Call], kills: &[(Instant, &str, Duration)], strict: bool) {
     let p99 = |calls: &mut dyn Iterator<Item = &&Call>| percentile(calls.map(|call| call.took), 99);
     let before = p99(&mut all.iter().filter(|call| kills.first().is_none_or(|(at, ..)| call.begun + call.took < *at)));

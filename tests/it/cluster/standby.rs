@@ -1,4 +1,5 @@
-//! A database that has a standby with every commit: the standby takes its place, and nothing that was told is lost.
+//! A database with a synchronous standby. The standby is promoted, and nothing that was
+//! acknowledged is lost.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -10,13 +11,14 @@ use futures_util::future::join_all;
 use super::{ASKED, Cluster, rounds};
 use crate::harness::{Host, balancer::Balancer, postgres::Postgres, rounds_asked};
 
-/// How often, where [`ASKED`] does not ask for as many tries as it takes for kills to fall anywhere.
+/// Number of tries, and the number in the long form, which [`ASKED`] selects and in which kills can
+/// hit any moment.
 const TRIES: usize = 1;
 const MANY_TRIES: usize = 5;
 const PAYERS: usize = 4;
-/// What each payer has at first, in micro-dollars.
+/// Initial balance of each payer, in micro-dollars.
 const FUNDS: u64 = 100_000_000;
-/// How long is paid before the primary is killed, and once the standby has its place.
+/// Duration of the payments before the primary is killed, and after the standby is promoted.
 const PAID_FOR: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

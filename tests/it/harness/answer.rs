@@ -8,7 +8,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tollhouse::front::{Charged, Code};
 
-/// One answer, read to its end.
+/// A complete answer.
 #[derive(Clone)]
 pub struct Answer {
     pub status: u16,
@@ -16,12 +16,12 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// One Server-Sent Event.
+/// A Server-Sent Event.
 #[derive(Debug, Clone)]
 pub struct Event {
     pub name: String,
     pub data: Value,
-    /// `data` as it came.
+    /// The unparsed `data`.
     pub text: String,
 }
 
@@ -33,7 +33,8 @@ impl Answer {
         Ok(answer)
     }
 
-    /// Panics if a fault is told, in whichever front's form, as no row of the table has it.
+    /// Panics if the answer contains an error, in the form of any front end, that differs from its
+    /// row in the table.
     fn faults_are_of_the_table(&self) {
         let text = String::from_utf8_lossy(&self.body);
         if !text.contains("\"fault\"") {
@@ -43,13 +44,13 @@ impl Answer {
         for whole in told.filter_map(|json| serde_json::from_str::<Value>(json).ok()) {
             let mut open = vec![&whole];
             while let Some(value) = open.pop() {
-                // A document tells of faults by their schema.
+                // A document may describe errors by a schema.
                 let fault = value["code"].is_string() && ["fault", "charged", "message"].iter().all(|member| value.get(*member).is_some());
                 assert!(!fault || is_row(value), "no row of the table: {value}");
                 open.extend(value.as_array().into_iter().flatten());
                 open.extend(value.as_object().into_iter().flatten().map(|(_, member)| member));
             }
-            // What ends a stream, or lies in an answer of JSON-RPC, has no status of its own.
+            // An error at the end of a stream or in a JSON-RPC answer has no separate status.
             if whole["ok"] == false && self.status != 200 {
                 let has_status = |code: &Code| code.row().name == whole["error"]["code"] && code.row().status.as_u16() == self.status;
                 assert!(Code::ALL.iter().any(has_status), "no row of the table has this status: {self:?}");
@@ -61,7 +62,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn words(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -70,12 +71,12 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// A header that must be there.
+    /// Returns a header, which must be there.
     pub fn has(&self, name: &str) -> &str {
         self.header(name).unwrap_or_else(|| panic!("no `{name}`: {self:?}"))
     }
 
-    /// A JSON header in base64.
+    /// Returns a header with base64-encoded JSON.
     pub fn decoded(&self, name: &str) -> Value {
         serde_json::from_slice(&STANDARD.decode(self.has(name)).unwrap()).unwrap()
     }
@@ -87,7 +88,8 @@ impl Answer {
         self
     }
 
-    /// Panics unless this is the envelope of an uncharged error with this status, code and fault. Answers its `error`.
+    /// Panics unless this is the envelope of an uncharged error with this status, code and fault.
+    /// Returns its `error`.
     #[track_caller]
     pub fn fails(&self, status: u16, code: &str, fault: &str) -> Value {
         let body = self.json();
@@ -100,13 +102,13 @@ impl Answer {
         body["error"].clone()
     }
 
-    /// The id of its receipt.
+    /// Returns the receipt id.
     #[track_caller]
     pub fn receipt_id(&self) -> String {
         self.has("x-receipt-id").to_owned()
     }
 
-    /// The body as Server-Sent Events.
+    /// Returns the body as Server-Sent Events.
     pub fn events(&self) -> Vec<Event> {
         assert!(self.has("content-type").starts_with("text/event-stream"), "{self:?}");
         let text = String::from_utf8(self.body.to_vec()).unwrap();
@@ -114,7 +116,7 @@ impl Answer {
     }
 }
 
-/// Whether code, fault and charge are those of one row.
+/// Returns whether code, fault and charge match one row.
 fn is_row(error: &Value) -> bool {
     Code::ALL.iter().map(|code| code.row()).any(|row| {
         let charged = match row.charged {
@@ -126,7 +128,7 @@ fn is_row(error: &Value) -> bool {
     })
 }
 
-/// An event of a stream; `None` for a comment.
+/// Parses an event of a stream; `None` for a comment.
 fn event(block: &str) -> Option<Event> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_start);
     let text = field("data")?.to_owned();

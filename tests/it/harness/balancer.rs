@@ -1,4 +1,4 @@
-//! A balancer: Debian's HAProxy, set up as the documents have it, on loopback.
+//! A load balancer: Debian's HAProxy on loopback, configured as in the documents.
 
 use std::{
     fs,
@@ -12,16 +12,16 @@ use std::{
 
 use tempfile::TempDir;
 
-/// What the documents show to operators.
+/// The example in the documents for operators.
 const SHOWN: &str = include_str!("../../../docs/examples/haproxy.cfg");
 
-/// Where Debian's package puts it.
+/// Path of the program in Debian's package.
 const PROGRAM: &str = "/usr/sbin/haproxy";
 
-/// How long it may take to start.
+/// Maximum time for its start.
 const STARTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A balancer before at most three hosts. It ends when it is dropped.
+/// A load balancer for at most three hosts. It ends when this is dropped.
 pub struct Balancer {
     folder: TempDir,
     process: Child,
@@ -31,10 +31,11 @@ pub struct Balancer {
 impl Balancer {
     pub const HOSTS: [&str; 3] = ["one", "two", "three"];
 
-    /// Before hosts at these addresses, in the order of [`Self::HOSTS`].
+    /// Starts a load balancer for hosts at these addresses, in the order of [`Self::HOSTS`].
     pub fn start(hosts: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // The port stays ours from here on: HAProxy is given what listens as its standard input.
+        // HAProxy gets the listening socket as its standard input, so that nobody else can take the
+        // port meanwhile.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (file, socket) = (folder.path().join("haproxy.cfg"), folder.path().join("socket"));
@@ -59,14 +60,14 @@ impl Balancer {
         started
     }
 
-    /// Tells it where one of the hosts is now.
+    /// Sets the current address of a host.
     pub fn moved(&self, name: &str, url: &str) {
         let port = url.rsplit(':').next().unwrap();
         let said = self.told(&format!("set server hosts/{name} addr 127.0.0.1 port {port}"));
         assert!(said.contains("changed") || said.contains("no need to change"), "{said}");
     }
 
-    /// Whether it sends calls to one of the hosts.
+    /// Returns whether it sends calls to a host.
     pub fn sends_to(&self, name: &str) -> bool {
         let servers = self.told("show stat hosts 4 -1");
         let server = servers.lines().find(|line| line.split(',').nth(1) == Some(name)).unwrap_or_else(|| panic!("{servers}"));

@@ -1,4 +1,5 @@
-//! A chain of its own, with the dollar token at its address on the network that it stands for, and the stock facilitator before it.
+//! A private chain with the USDC token at its address on the simulated network, and the standard
+//! facilitator for it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -16,40 +17,42 @@ use super::{
     permit::{PERMIT2, UPTO_PROXY},
 };
 
-/// A network of the table, as x402 clients know it: its number, and its dollar token.
+/// A network in the table, as x402 clients know it: its number, and its USDC token.
 pub type Known = (u64, &'static str);
 
 pub const BASE_SEPOLIA: Known = (84_532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
 pub const BASE: Known = (8_453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
 pub const ARBITRUM: Known = (42_161, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831");
 
-/// Where clients look for Multicall3 on every chain.
+/// The address at which clients expect Multicall3 on every chain.
 const MULTICALL: &str = "0xcA11bde05977b3631167028862bE2a173976CA11";
 
-/// The first of the keys that anvil gives money to, and its address; and the second, which owns the wallet of `token.sol`.
+/// The first key that anvil funds, and its address; and the second key, which owns the wallet in
+/// `token.sol`.
 pub const GAS_KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 pub const GAS_ADDRESS: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 pub const CHAIN_PAYER_KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
 
-/// anvil, as a process that ends with it.
+/// An anvil process, which ends when this is dropped.
 pub struct Chain {
     process: Child,
     pub url: String,
     client: Client,
-    /// Code by the name of its contract.
+    /// The code of each contract, by name.
     code: Value,
     known: Known,
-    /// Blocks' states, which it leaves behind.
+    /// The states of blocks, which anvil does not delete.
     _states: tempfile::TempDir,
 }
 
-/// A program that says in its first line where it listens.
+/// A program that prints its address in its first line.
 pub struct Listening {
     process: Child,
     pub url: String,
 }
 
-/// The chain that the documents tell of: the script, and what it says of itself. Told to end and not killed, for it has one of its own to end.
+/// The chain in the documents: the script, and its output. It is ended with a signal that it can
+/// handle, because it must end a child process itself.
 pub struct OwnChain {
     process: Child,
     pub told: Value,
@@ -74,7 +77,7 @@ impl Drop for OwnChain {
     }
 }
 
-/// The folder of the stock clients.
+/// Returns the folder of the standard clients.
 pub fn clients() -> PathBuf {
     let folder = std::env::var_os("TOLLHOUSE_CLIENTS");
     let folder =
@@ -83,7 +86,7 @@ pub fn clients() -> PathBuf {
     folder
 }
 
-/// The first line of a program that has `marker` in it.
+/// Returns the first line of a program's output that contains `marker`.
 fn first_line(process: &mut Child, marker: &str) -> String {
     let mut stdout = BufReader::new(process.stdout.take().unwrap());
     let mut line = String::new();
@@ -91,29 +94,31 @@ fn first_line(process: &mut Child, marker: &str) -> String {
         line.clear();
         assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended before it said `{marker}`");
     }
-    // It goes on talking, to somebody who listens.
+    // Read the rest of the output, so that the program can go on writing.
     std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
     line
 }
 
 impl Chain {
-    /// A chain that makes a block of each transaction at once.
+    /// Starts a chain that mines each transaction at once.
     pub async fn start() -> Self {
         Self::with(&[]).await
     }
 
-    /// A chain that makes a block of each transaction at once, and one every two seconds beside, as chains do: who waits for the next
-    /// block, as viem does where it finds no receipt at once, comes to one.
+    /// Starts a chain that mines each transaction at once, and a block every two seconds in
+    /// addition. A client that waits for the next block, as viem does if there is no receipt yet,
+    /// then gets one.
     pub async fn ticking() -> Self {
         Self::with(&["--mixed-mining", "--block-time", "2"]).await
     }
 
-    /// A chain with more arguments for anvil. What has a block behind it is safe.
+    /// Starts a chain with additional arguments for anvil. A block is safe as soon as there is one
+    /// after it.
     pub async fn with(args: &[&str]) -> Self {
         Self::of(BASE_SEPOLIA, args).await
     }
 
-    /// A chain that clients take for another one.
+    /// Starts a chain that clients take for the given network.
     pub async fn of(known: Known, args: &[&str]) -> Self {
         let states = tempfile::tempdir().unwrap();
         let (mut process, code) = tokio::task::spawn_blocking({
@@ -159,7 +164,7 @@ impl Chain {
         answer["result"].clone()
     }
 
-    /// Gives an address micro-dollars.
+    /// Mints micro-dollars for an address.
     pub async fn mint(&self, to: &str, micros: u64) {
         let (to, data) = (word(to), format!("{micros:064x}"));
         let mint =
@@ -167,7 +172,7 @@ impl Chain {
         self.send(mint).await;
     }
 
-    /// Has an address let Permit2 move all that it has.
+    /// Lets Permit2 move all funds of an address.
     pub async fn approve(&self, of: &str) {
         self.rpc("anvil_setBalance", json!([of, "0x56bc75e2d63100000"])).await;
         self.rpc("anvil_impersonateAccount", json!([of])).await;
@@ -184,13 +189,13 @@ impl Chain {
         .await;
     }
 
-    /// What an address has, in micro-dollars.
+    /// Returns the balance of an address, in micro-dollars.
     pub async fn balance(&self, of: &str) -> u64 {
         let call = json!({ "to": self.known.1, "data": format!("0x70a08231{}", word(of)) });
         self.rpc("eth_call", json!([call, "latest"])).await.as_str().unwrap().parse::<U256>().unwrap().to()
     }
 
-    /// The stock TypeScript facilitator, which pays gas with the key that anvil gave money to.
+    /// Starts the standard TypeScript facilitator, which pays gas with the key that anvil funds.
     pub async fn stock_facilitator(&self) -> Listening {
         let mut command = Command::new("node");
         command
@@ -209,7 +214,7 @@ impl Chain {
     }
 }
 
-/// An address as an argument.
+/// Encodes an address as a call argument.
 fn word(address: &str) -> String {
     hex::encode(address.parse::<Address>().unwrap().into_word())
 }

@@ -1,5 +1,6 @@
-//! What the host says of itself, held against all that it answers: each answer of an operation of `/docs/openapi.json` has a status that
-//! stands there, and a body of the schema that stands there, with no member that is not told; and what was taken fits what is to be sent.
+//! Compares all answers with the API document. Each answer of an operation in `/docs/openapi.json`
+//! must have a documented status, and a body that matches the documented schema without
+//! undocumented fields. Each accepted request must match its documented schema.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -21,10 +22,10 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     document
 });
 
-/// Validators of what was asked about already, by where it stands in the document.
+/// The compiled validators, by JSON pointer into the document.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, &'static Validator>>> = LazyLock::new(Mutex::default);
 
-/// Has a schema take no members that it does not name, where it does not say that it does.
+/// Makes a schema refuse undocumented fields, unless it explicitly accepts them.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -41,13 +42,13 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Bytes of the longest body that is looked at: to read longer ones would take time of tests that measure it.
+/// Maximum size of a body to check, in bytes. Longer ones would slow down tests that measure time.
 const LONGEST: usize = 128 << 10;
 
-/// An operation that was asked for.
+/// A requested operation.
 pub(super) struct Asked {
     method: Method,
-    /// Of the host.
+    /// The origin of the host.
     base: String,
     path: String,
     body: Bytes,
@@ -61,7 +62,8 @@ impl Asked {
         Self { method: request.method().clone(), base, path: request.url().path().to_owned(), body }
     }
 
-    /// Panics if the answer is none that the document tells of, where that is the document of whoever answered.
+    /// Panics if the document does not describe the answer. Skipped if an earlier version of the
+    /// host answered.
     pub(super) fn check(&self, answer: &Answer) {
         if earlier::host().is_some() {
             return;
@@ -72,7 +74,7 @@ impl Asked {
         self.show(answer);
     }
 
-    /// Offers the answer as an example of what its operation answers.
+    /// Offers the answer as an example for its operation.
     fn show(&self, answer: &Answer) -> Option<()> {
         let (path, item) = operation(&self.path)?;
         let method = self.method.as_str().to_lowercase();
@@ -91,7 +93,7 @@ impl Asked {
         let id = operation["operationId"].as_str().unwrap();
         let at = format!("/paths/{}/{method}", escaped(path));
         let status = answer.status.to_string();
-        // A tool's own answer says what it likes; the host's are marked by nothing.
+        // The answer of a tool can have any status. The host's own answers lack this policy.
         let of_tool = answer.header("content-security-policy").is_some_and(|policy| policy.starts_with("sandbox"));
         let listed = if of_tool && operation["responses"]["default"].is_object() { "default" } else { &status };
         let Some(response) = operation["responses"].get(listed) else {
@@ -125,7 +127,8 @@ impl Asked {
     }
 }
 
-/// The path of the document that this one is, with its operations: one without names before one that names something.
+/// Returns the document's path for a requested path, with its operations. A literal path takes
+/// precedence over one with parameters.
 fn operation(asked: &str) -> Option<(&'static str, &'static Value)> {
     let paths = DOCUMENT["paths"].as_object().unwrap();
     let fits = |path: &str| {
@@ -137,17 +140,17 @@ fn operation(asked: &str) -> Option<(&'static str, &'static Value)> {
     fitting.min_by_key(|(path, _)| path.matches('{').count()).map(|(path, item)| (path.as_str(), item))
 }
 
-/// Where the schema stands of what an operation answers when it is done.
+/// Returns the pointer to the schema of an operation's successful answer.
 fn schema(path: &str, method: &str) -> String {
     format!("/paths/{}/{method}/responses/200/content/application~1json/schema", escaped(path))
 }
 
-/// As a part of a JSON pointer.
+/// Escapes a part of a JSON pointer.
 fn escaped(part: &str) -> String {
     part.replace('~', "~0").replace('/', "~1")
 }
 
-/// What of a value does not fit the schema that stands at `at`, and where.
+/// Returns where and how a value does not match the schema at `at`.
 fn misfit(at: &str, value: &Value) -> Option<String> {
     let validator = {
         let mut known = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,15 +160,15 @@ fn misfit(at: &str, value: &Value) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// The whole document, as the schema of what stands at `at`: the references of that are its own.
+/// Compiles the schema at `at`. It needs the whole document for its references.
 fn validator(at: &str) -> Validator {
     let mut schema = DOCUMENT.clone();
-    // A fragment of a URI has no braces.
+    // Braces are not permitted in the fragment of a URI.
     schema["$ref"] = json!(format!("#{}", at.replace('{', "%7B").replace('}', "%7D")));
     jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{at}: {error}"))
 }
 
-/// The operations whose answers are shown in documents: those that are no documents themselves.
+/// The operations whose answers are shown in documents: those that return no document themselves.
 static SHOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
     let told = rows().into_iter().filter(|row| row.schema().is_some_and(|schema| schema != "OpenApi"));
     told.map(|row| row.id).collect()

@@ -1,13 +1,13 @@
-//! The binaries of an earlier version, which the one that is tested takes the place of.
+//! The binaries of an earlier version, for tests of an upgrade to the tested one.
 
 use std::ffi::OsString;
 
-/// The host, where one is named.
+/// Returns the host binary, if one is named.
 pub(super) fn host() -> Option<OsString> {
     std::env::var_os("TOLLHOUSE_HOST_BEFORE")
 }
 
-/// Its worker, where that is another one too.
+/// Returns its worker, if it is a different one too.
 pub(super) fn worker() -> Option<OsString> {
     std::env::var_os("TOLLHOUSE_WORKER_BEFORE")
 }

@@ -1,4 +1,4 @@
-//! A facilitator that keeps what it settles in a log of its own, on disk before it answers, and does not always answer.
+//! An unreliable facilitator. It writes each settlement to a log on disk before it answers.
 
 use std::{
     collections::HashMap,
@@ -25,23 +25,23 @@ use tokio::sync::watch;
 
 use super::{Payment, facilitator::verify};
 
-/// It outlives the hosts that ask it.
+/// The facilitator. It outlives the hosts that use it.
 pub struct Erratic {
     pub url: String,
     books: Arc<Books>,
 }
 
-/// What it has settled, by payer and nonce.
+/// The settlements, by payer and nonce.
 struct Books {
     settled: Mutex<HashMap<String, Settlement>>,
     log: Mutex<File>,
-    /// Of a hundred, each for one question, over and over.
+    /// A percentage per request, used in turn.
     chances: Vec<u64>,
     asked: AtomicUsize,
     calm: watch::Sender<bool>,
 }
 
-/// One transfer.
+/// A settlement.
 #[derive(Debug, Clone)]
 pub struct Settlement {
     pub transaction: String,
@@ -61,7 +61,7 @@ impl Erratic {
         Self { url, books }
     }
 
-    /// From now on it answers what it is asked, or again not always.
+    /// Sets whether it answers reliably.
     pub fn be_calm(&self, calm: bool) {
         self.books.calm.send_replace(calm);
     }
@@ -77,7 +77,7 @@ fn key(payload: &Value) -> String {
 }
 
 impl Books {
-    /// Moves the money, once.
+    /// Settles a payment, once.
     fn settle(&self, key: String) -> String {
         let mut settled = self.settled.lock().unwrap();
         let settlement = settled.entry(key).or_insert_with_key(|key| {
@@ -97,7 +97,8 @@ async fn settle(State(books): State<Arc<Books>>, Json(question): Json<Value>) ->
     let mut calm = books.calm.subscribe();
     let asked = books.asked.fetch_add(1, Ordering::SeqCst);
     let chance = if *calm.borrow() { 0 } else { books.chances[asked % books.chances.len()] };
-    // Of a hundred: some it settles and says nothing of, some fail after and some before that, and some wait for better times.
+    // In each hundred requests: some are settled without an answer, some fail after the settlement,
+    // some fail before it, and some wait until it is calm.
     if matches!(chance, 60..80) {
         books.settle(key.clone());
     }

@@ -1,7 +1,8 @@
-//! The examples of answers that the documents of the API show: recorded from what tests are answered, where one is missing.
+//! The examples of answers in the API documents. Missing ones are recorded from the answers in
+//! tests.
 //!
-//! `TOLLHOUSE_EXAMPLES=record` has a run of tests write those that are missing into the file; to have one anew, take it out first. Each
-//! is held against the document, which every answer is held against.
+//! With `TOLLHOUSE_EXAMPLES=record`, a run of the tests writes missing examples into the file. To
+//! replace one, delete it first. Like every answer, each is compared with the document.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,15 +14,15 @@ use std::{
 use serde::Serialize;
 use serde_json::Value;
 
-/// What stands for the host's address, and for the one of another that tests start.
+/// Replacements for the host's address, and for the address of another host in a test.
 const BASE: &str = "https://tools.example";
 const OTHER: &str = "https://seller.example";
 
-/// Most letters of a text, entries of a list, and levels of one in the other.
+/// Maximum length of a string, number of items in a list, and nesting depth.
 const LETTERS: usize = 80;
 const ENTRIES: usize = 1;
 const LEVELS: usize = 8;
-/// Most bytes of an example, where there is a shorter one.
+/// Maximum size of an example in bytes, if there is a shorter one.
 const BYTES: usize = 2_500;
 
 static RECORDED: LazyLock<Option<Mutex<Recorded>>> = LazyLock::new(|| {
@@ -33,7 +34,7 @@ static RECORDED: LazyLock<Option<Mutex<Recorded>>> = LazyLock::new(|| {
 });
 
 struct Recorded {
-    /// Those that were there before.
+    /// The examples that existed before.
     kept: BTreeSet<String>,
     all: BTreeMap<String, Value>,
 }
@@ -42,12 +43,12 @@ fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/documents/examples.json")
 }
 
-/// All of them, by the ids of their operations.
+/// Returns all examples, by operation id.
 pub(super) fn all() -> BTreeMap<String, Value> {
     serde_json::from_str(&fs::read_to_string(file()).unwrap()).unwrap()
 }
 
-/// Records what an operation answered, where that shows it better than what was recorded in this run.
+/// Records an answer if it is a better example than the one recorded earlier in this run.
 pub(super) fn record(id: &str, base: &str, answer: &Value) {
     let Some(recorded) = &*RECORDED else { return };
     let mut recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +60,7 @@ pub(super) fn record(id: &str, base: &str, answer: &Value) {
     fs::write(file(), written(&recorded.all) + "\n").unwrap();
 }
 
-/// An answer with the beginnings of long texts and lists, of a host that is nobody's, and with no key that was one.
+/// Shortens strings and lists, and replaces addresses and keys.
 fn shortened(value: &Value, base: &str, levels: usize) -> Value {
     match value {
         Value::String(text) => {
@@ -87,7 +88,8 @@ fn written(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap()
 }
 
-/// The more members the better; but what is too long only where nothing is shorter.
+/// Returns the value of an example. More fields are better, but one that is too long is used only
+/// if there is no shorter one.
 fn worth(example: &Value) -> isize {
     let bytes = written(example).len();
     if bytes > BYTES { -isize::try_from(bytes).unwrap() } else { isize::try_from(members(example)).unwrap() }
@@ -101,7 +103,7 @@ fn members(value: &Value) -> usize {
     }
 }
 
-/// What tests call their things is nothing to show.
+/// Names from tests must not appear in examples.
 #[test]
 fn an_example_is_of_what_somebody_could_have() {
     fn looked_at(value: &Value, wrong: &mut Vec<String>) {

@@ -1,4 +1,4 @@
-//! An x402 facilitator on loopback that does as it is told.
+//! An x402 facilitator on loopback, whose behavior a test sets.
 
 use std::sync::{
     Arc, Mutex,
@@ -16,21 +16,21 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
-/// How settlements end.
+/// The result of settlements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settles {
     Well,
-    /// It found something wrong before it sent anything.
+    /// Refused before anything was sent.
     Refused(&'static str),
-    /// It breaks down with the transaction perhaps under way.
+    /// Fails when the transaction may already be sent.
     Unanswered,
-    /// It says nothing until it is told something else.
+    /// Does not answer until another result is set.
     Hangs,
-    /// To the payment of each amount, what stands beside it.
+    /// Answers according to the amount of the payment.
     Says(&'static [Said]),
 }
 
-/// What is answered to a payment of `amount`.
+/// The answer to a payment of `amount`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Said {
     pub amount: &'static str,
@@ -68,7 +68,7 @@ impl Facilitator {
         self.state.told.notify_waiters();
     }
 
-    /// How often it was asked to settle.
+    /// Returns the number of requests to settle.
     pub fn asked(&self) -> usize {
         self.state.asked.load(Ordering::SeqCst)
     }

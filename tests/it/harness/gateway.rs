@@ -1,4 +1,5 @@
-//! A gateway before a node, which answers a transaction in its own way whether or not the node got it.
+//! A gateway for a node. It can answer a transaction in its own way, whether or not the node gets
+//! it.
 
 use std::sync::{
     Arc, Mutex,
@@ -14,13 +15,13 @@ use axum::{
 };
 use serde_json::Value;
 
-/// The gateway, as the host sees it.
+/// A gateway.
 pub struct Gateway {
     pub url: String,
     state: Arc<Forwarding>,
 }
 
-/// What becomes of a transaction that is sent.
+/// The treatment of a transaction.
 #[derive(Debug, Clone)]
 pub struct Odd {
     /// Whether the node gets it.
@@ -45,12 +46,12 @@ impl Gateway {
         Self { url, state }
     }
 
-    /// Answers the next transaction so, and those after it as the node does.
+    /// Sets the answer to the next transaction. Later ones are passed on.
     pub fn answer_next(&self, odd: Odd) {
         *self.state.odd.lock().unwrap() = Some(odd);
     }
 
-    /// How often a transaction was sent.
+    /// Returns the number of transactions that were sent.
     pub fn sent(&self) -> usize {
         self.state.sent.load(Ordering::SeqCst)
     }

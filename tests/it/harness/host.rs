@@ -1,4 +1,4 @@
-//! A host that runs as a process of its own.
+//! A host as a separate process.
 
 use std::{
     ffi::OsString,
@@ -18,19 +18,19 @@ use tokio::task::spawn_blocking;
 
 use super::{Answer, Payment, documented::Asked, earlier, process};
 
-/// How long workers may outlive their host.
+/// Maximum time by which workers may outlive their host.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Where real payments go.
+/// The receiver of real payments.
 pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-/// The binary that is tested, which may be one that was built before, with no setting of whoever runs the tests but where the worker
-/// is, and which mutant is on.
+/// Returns the command for the tested binary, which may be an existing one. It inherits no settings
+/// from the environment, except for the path of the worker and the active mutant.
 pub fn tollhouse() -> Command {
     bare(std::env::var_os("TOLLHOUSE_HOST").unwrap_or_else(|| env!("CARGO_BIN_EXE_tollhouse").into()))
 }
 
-/// A binary of any version, with no more settings.
+/// Returns a command for any version's binary, without other settings.
 fn bare(binary: OsString) -> Command {
     let kept =
         ["PATH", "TMPDIR", "TOLLHOUSE_WORKER", "TOLLHOUSE_MUTANT"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -39,7 +39,7 @@ fn bare(binary: OsString) -> Command {
     command
 }
 
-/// `command`, run by another program that is given it as its last arguments.
+/// Wraps `command` in another program, which gets it as its last arguments.
 pub fn within(program: &str, args: &[&str], command: &Command) -> Command {
     let mut outer = Command::new(program);
     outer.args(args).arg(command.get_program()).args(command.get_args()).env_clear();
@@ -47,7 +47,7 @@ pub fn within(program: &str, args: &[&str], command: &Command) -> Command {
     outer
 }
 
-/// How a host is started.
+/// The configuration of a host.
 #[derive(Debug, Clone, Default)]
 pub struct HostBuilder {
     flags: Vec<String>,
@@ -57,7 +57,7 @@ pub struct HostBuilder {
     binary: Option<OsString>,
 }
 
-/// A running host. Dropping it kills the process; a worker that outlives it fails the test.
+/// A running host. Dropping it kills the process. If a worker outlives it, the test fails.
 pub struct Host {
     how: HostBuilder,
     data: Arc<TempDir>,
@@ -65,12 +65,13 @@ pub struct Host {
     pub url: String,
     pub admin: String,
     client: Client,
-    /// Workers that were killed, alone or with their host. A killed one is seen in `/proc` until the host has waited for it.
+    /// Workers that were killed, alone or with their host. They stay in `/proc` until the host has
+    /// waited for them.
     doomed: Mutex<Vec<i32>>,
 }
 
 impl HostBuilder {
-    /// A flag of `tollhouse serve` with its value.
+    /// Adds a flag of `tollhouse serve` with its value.
     pub fn flag(mut self, name: &str, value: impl ToString) -> Self {
         self.flags.extend([name.to_owned(), value.to_string()]);
         self
@@ -81,30 +82,31 @@ impl HostBuilder {
         self
     }
 
-    /// With the catalogue that is built into the binary. Default: with no tools.
+    /// Adds the built-in tools. Default: no tools.
     pub fn with_catalogue(mut self) -> Self {
         self.catalogue = true;
         self
     }
 
-    /// With at most so many descriptors. Default: as many as the system allows.
+    /// Limits the number of descriptors. Default: the limit of the system.
     pub fn descriptors(mut self, most: u32) -> Self {
         self.descriptors = Some(most);
         self
     }
 
-    /// Of an earlier version, where one is named, until it is [upgraded](Host::upgrade). Default: the one that is tested.
+    /// Uses the earlier version, if one is named, until the [upgrade](Host::upgrade). Default: the
+    /// tested version.
     pub fn earlier(self) -> Self {
         let how = earlier::worker().into_iter().fold(self, |how, worker| how.env("TOLLHOUSE_WORKER", worker.display()));
         Self { binary: earlier::host(), ..how }
     }
 
-    /// Paid to [`PAY_TO`] through the facilitator at `url`. Default: on the simulated ledger.
+    /// Settles to [`PAY_TO`] through the facilitator at `url`. Default: the simulated ledger.
     pub fn settled_by(self, url: &str) -> Self {
         self.env("TOLLHOUSE_FACILITATOR", "http").env("X402_FACILITATOR_URL", url).env("TOLLHOUSE_PAY_TO", PAY_TO)
     }
 
-    /// On a disk that takes up to 20 ms for each commit that is to be on it.
+    /// Simulates a disk that takes up to 20 ms for each durable commit.
     pub fn on_a_slow_disk(self, folder: &std::path::Path) -> Self {
         let (source, library) = (folder.join("slow_disk.c"), folder.join("slow_disk.so"));
         fs::write(&source, include_str!("slow_disk.c")).unwrap();
@@ -119,7 +121,7 @@ impl HostBuilder {
         host
     }
 
-    /// In a folder whose `data` has something already.
+    /// Starts the host in a folder that already has `data`.
     pub async fn start_in(self, folder: TempDir) -> Host {
         let mut host = self.on(Arc::new(folder));
         host.run().await;
@@ -131,12 +133,12 @@ impl HostBuilder {
         Host { how: self, data, process: None, url: String::new(), admin: String::new(), client, doomed: Mutex::default() }
     }
 
-    /// What a host says that does not start.
+    /// Returns the output of a host that fails to start.
     pub async fn fails(self) -> String {
         self.fails_in(tempfile::tempdir().unwrap()).await
     }
 
-    /// The same in a folder whose `data` has something already.
+    /// Does the same in a folder that already has `data`.
     pub async fn fails_in(self, folder: TempDir) -> String {
         let host = self.on(Arc::new(folder));
         let mut process = host.spawn();
@@ -147,7 +149,8 @@ impl HostBuilder {
 }
 
 impl Host {
-    /// Another process on the same data folder, as hosts of one database have it where it is mounted.
+    /// Starts another process on the same data folder, as with hosts that share a database and
+    /// mount the folder.
     pub async fn beside(&self) -> Self {
         let mut host = self.how.clone().on(Arc::clone(&self.data));
         host.run().await;
@@ -179,7 +182,7 @@ impl Host {
         self.admin = fs::read_to_string(token).unwrap().trim().to_owned();
     }
 
-    /// A process on the host's data, that starts.
+    /// Starts a process on the host's data.
     fn spawn(&self) -> Child {
         let data = self.data.path();
         fs::create_dir_all(data.join("no-tools")).unwrap();
@@ -197,37 +200,37 @@ impl Host {
         command.spawn().unwrap()
     }
 
-    /// Kills the host as a power cut would. All of its workers must go with it.
+    /// Kills the host, as in a power failure. All of its workers must end too.
     pub fn kill9(&mut self) {
         let left = self.end();
         assert!(left.is_empty(), "workers {left:?} outlived their host");
     }
 
-    /// Kills the process while others still talk to it; [`Host::kill9`] then waits for its end.
+    /// Kills the process while others still talk to it. [`Host::kill9`] then waits for its end.
     pub fn cut_power(&self) {
         let pid = i32::try_from(self.pid()).unwrap();
-        // Stopped first, so that it starts no further worker while they are counted.
+        // Stop it first, so that it starts no more workers while they are counted.
         process::signal(pid, Signal::STOP);
         self.doomed.lock().unwrap().extend(process::descendants(pid));
         process::signal(pid, Signal::KILL);
     }
 
-    /// Tells the host to end, as a service manager does.
+    /// Asks the host to end, as a service manager does.
     pub fn terminate(&self) {
         process::signal(i32::try_from(self.pid()).unwrap(), Signal::TERM);
     }
 
-    /// Has the process stand still, as a machine that is suspended does, until it is to go [on](Host::wake).
+    /// Freezes the process, like a suspended machine, until [`wake`](Host::wake).
     pub fn freeze(&self) {
         process::signal(i32::try_from(self.pid()).unwrap(), Signal::STOP);
     }
 
-    /// Has a process go on that stood still.
+    /// Lets a frozen process continue.
     pub fn wake(&self) {
         process::signal(i32::try_from(self.pid()).unwrap(), Signal::CONT);
     }
 
-    /// Kills the process; answers the workers that outlived it.
+    /// Kills the process. Returns the workers that outlived it.
     fn end(&mut self) -> Vec<i32> {
         if self.process.is_some() {
             self.cut_power();
@@ -238,25 +241,25 @@ impl Host {
         process::left_over(std::mem::take(&mut *self.doomed.lock().unwrap()), GONE_WITHIN)
     }
 
-    /// Starts again on the same data, after [`Host::kill9`] or in its place. The port is another one.
+    /// Starts again on the same data, killing the host first if it runs. The port changes.
     pub async fn restart(&mut self) {
         self.kill9();
         self.run().await;
     }
 
-    /// Says something of the host's settings that counts from its next start on.
+    /// Sets an environment variable for the next start.
     pub fn set(&mut self, name: &str, value: impl ToString) {
         self.how.env.retain(|(known, _)| known != name);
         self.how.env.push((name.to_owned(), value.to_string()));
     }
 
-    /// Is the version that is tested from its next start on, with the worker of that.
+    /// Uses the tested version and its worker from the next start on.
     pub fn upgrade(&mut self) {
         self.how.binary = None;
         self.how.env.retain(|(name, _)| name != "TOLLHOUSE_WORKER");
     }
 
-    /// Starts again on the same data, and does not come up: what it says then.
+    /// Starts again on the same data, and expects a failure. Returns the output.
     pub async fn fails_to_restart(&mut self) -> String {
         self.kill9();
         let before = self.log().len();
@@ -266,7 +269,7 @@ impl Host {
         self.log().split_off(before)
     }
 
-    /// Starts again on the same data, and is killed `wait` later, ready or not.
+    /// Starts again on the same data, and kills the host after `wait`, ready or not.
     pub async fn restart_and_kill(&mut self, wait: Duration) {
         self.kill9();
         self.process = Some(self.spawn());
@@ -278,32 +281,32 @@ impl Host {
         self.process.as_ref().unwrap().id()
     }
 
-    /// Processor time that the process has used.
+    /// Returns the processor time of the process.
     pub fn cpu(&self) -> Duration {
         process::cpu(i32::try_from(self.pid()).unwrap()).unwrap()
     }
 
-    /// Memory that the process holds, in bytes.
+    /// Returns the resident memory of the process, in bytes.
     pub fn resident(&self) -> u64 {
         process::resident(i32::try_from(self.pid()).unwrap())
     }
 
-    /// How many descriptors the process has open.
+    /// Returns the number of open descriptors of the process.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
-    /// How many processes descend from it, with those that nobody has waited for.
+    /// Returns the number of descendant processes, including zombies.
     pub fn processes(&self) -> usize {
         process::descendants(i32::try_from(self.pid()).unwrap()).len()
     }
 
-    /// False once the process has ended, for whatever reason.
+    /// Returns whether the process is still running.
     pub fn lives(&self) -> bool {
         process::lives(i32::try_from(self.pid()).unwrap())
     }
 
-    /// Kills the worker that computes: the one that has used at least `cpu`. False while there is none.
+    /// Kills the busy worker: one that has used at least `cpu`. Returns false if there is none.
     pub fn kill_busy_worker(&self, cpu: Duration) -> bool {
         let mut doomed = self.doomed.lock().unwrap();
         let workers = process::descendants(i32::try_from(self.pid()).unwrap());
@@ -314,7 +317,7 @@ impl Host {
         true
     }
 
-    /// What the host has logged.
+    /// Returns the log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.data.path().join("host.log")).unwrap_or_default()
     }
@@ -323,13 +326,13 @@ impl Host {
         self.client.request(method, format!("{}{path}", self.url))
     }
 
-    /// A request whose connection may break.
+    /// Sends a request whose connection may break.
     pub async fn try_send(request: RequestBuilder) -> reqwest::Result<Answer> {
         let (client, request) = request.build_split();
         let request = request?;
         let asked = Asked::of(&request);
         let answer = Answer::read(client.execute(request).await?).await?;
-        // Beside: what a test awaits together is not to wait for it.
+        // Check in the background, so that concurrent requests of a test do not wait for it.
         let checked = spawn_blocking(move || {
             asked.check(&answer);
             answer
@@ -337,7 +340,7 @@ impl Host {
         Ok(checked.await.unwrap_or_else(|broke| resume_unwind(broke.into_panic())))
     }
 
-    /// A request. Its answer has an id, whatever it says.
+    /// Sends a request. Every answer must have a request id.
     pub async fn send(&self, request: RequestBuilder) -> Answer {
         let answer = Self::try_send(request).await.unwrap_or_else(|error| panic!("{error:?}\n{}", self.log()));
         assert!(answer.has("x-request-id").starts_with("req_"), "{answer:?}");
@@ -352,22 +355,22 @@ impl Host {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    /// A request with the admin token.
+    /// Sends a request with the admin token.
     pub async fn manage(&self, method: Method, path: &str, body: &Value) -> Answer {
         self.send(self.request(method, path).header("x-admin-token", &self.admin).json(body)).await
     }
 
-    /// Publishes a tool; answers its record.
+    /// Publishes a tool. Returns its record.
     pub async fn publish(&self, tool: &Value) -> Value {
         self.manage(Method::POST, "/ai/endpoints/create", tool).await.is(200).json()["endpoint"].clone()
     }
 
-    /// Changes a tool; answers its record.
+    /// Changes a tool. Returns its record.
     pub async fn change(&self, slug: &str, patch: &Value) -> Value {
         self.manage(Method::PATCH, &format!("/ai/endpoints/{slug}"), patch).await.is(200).json()["endpoint"].clone()
     }
 
-    /// `POST /tools/{slug}`, with nothing that pays.
+    /// Calls `POST /tools/{slug}` without a payment.
     pub async fn call(&self, slug: &str, input: &Value) -> Answer {
         self.post(&format!("/tools/{slug}"), input).await
     }
@@ -380,28 +383,28 @@ impl Host {
         self.send(self.paid_request(slug, input, payment)).await
     }
 
-    /// `POST /tools/{slug}`, paid with developer credit.
+    /// Calls `POST /tools/{slug}`, paid with developer credit.
     pub async fn call_credit(&self, slug: &str, input: &Value, credit: &str) -> Answer {
         self.send(self.request(Method::POST, &format!("/tools/{slug}")).header("x-developer-credit", credit).json(input)).await
     }
 
-    /// The v2 challenge of a paid tool.
+    /// Returns the v2 challenge of a paid tool.
     pub async fn challenge(&self, slug: &str) -> Value {
         self.call(slug, &json!({})).await.is(402).decoded("payment-required")
     }
 
-    /// The v1 challenge of a paid tool.
+    /// Returns the v1 challenge of a paid tool.
     pub async fn challenge_v1(&self, slug: &str) -> Value {
         self.call(slug, &json!({})).await.is(402).json()
     }
 
-    /// Mints developer credit; answers its token.
+    /// Mints developer credit. Returns its token.
     pub async fn mint(&self, amount_usd: f64) -> String {
         let minted = self.manage(Method::POST, "/ai/credits", &json!({ "amountUsd": amount_usd, "label": "test" })).await.is(200).json();
         minted["credit"].as_str().unwrap().to_owned()
     }
 
-    /// Registers a builder by credit; answers id and key.
+    /// Registers a builder, paid with credit. Returns id and key.
     pub async fn register(&self, name: &str) -> (String, String) {
         let credit = self.mint(100.0).await;
         let request =
@@ -411,24 +414,24 @@ impl Host {
         (text("builderId"), text("builderKey"))
     }
 
-    /// A request with a builder's key; with a body unless that is null.
+    /// Sends a request with a builder's key, and with a body unless it is null.
     pub async fn as_builder(&self, key: &str, method: Method, path: &str, body: &Value) -> Answer {
         let request = self.request(method, path).header("x-builder-key", key);
         self.send(if body.is_null() { request } else { request.json(body) }).await
     }
 
-    /// What a credit has left, in micro-dollars.
+    /// Returns the balance of a credit, in micro-dollars.
     pub async fn credit_balance(&self, credit: &str) -> u64 {
         let request = self.request(Method::GET, "/ai/credits").header("x-developer-credit", credit);
         micros(&self.send(request).await.is(200).json()["balanceUsd"])
     }
 
-    /// What an address has on the simulated ledger, in micro-dollars.
+    /// Returns the balance of an address in the simulated ledger, in micro-dollars.
     pub async fn balance(&self, address: &str) -> u64 {
         micros(&self.get(&format!("/dev/faucet?address={address}")).await.is(200).json()["balanceUsd"])
     }
 
-    /// The state of a payment; `None` when the host has never reserved it.
+    /// Returns the state of a payment; `None` if the host never reserved it.
     pub async fn payment(&self, id: &str) -> Option<Value> {
         let answer = self.get(&format!("/ai/payments/{id}")).await;
         if answer.status == 404 {
@@ -438,12 +441,12 @@ impl Host {
         Some(answer.is(200).json()["payment"].clone())
     }
 
-    /// The receipt with this id.
+    /// Returns the receipt with this id.
     pub async fn receipt(&self, id: &str) -> Value {
         self.get(&format!("/ai/receipts/{id}")).await.is(200).json()["receipt"].clone()
     }
 
-    /// Whether a receipt's signature holds, by the command for that: what it prints.
+    /// Verifies a receipt's signature with the command for it. Returns the output as `Ok` or `Err`.
     pub fn verify_receipt(&self, receipt: &Value) -> Result<String, String> {
         let file = self.folder().join("receipt.json");
         fs::write(&file, receipt.to_string()).unwrap();
@@ -454,18 +457,18 @@ impl Host {
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
-    /// A folder that lives as long as the host.
+    /// Returns a folder that exists as long as the host.
     pub fn folder(&self) -> &std::path::Path {
         self.data.path()
     }
 
-    /// Headers that a browser of another origin sends before it asks.
+    /// Sends a preflight request with these headers, as browsers do for another origin.
     pub async fn preflight(&self, path: &str, headers: HeaderMap) -> Answer {
         self.send(self.request(Method::OPTIONS, path).headers(headers)).await
     }
 }
 
-/// Dollars as micro-dollars.
+/// Converts dollars to micro-dollars.
 pub fn micros(usd: &Value) -> u64 {
     (usd.as_f64().unwrap() * 1e6).round() as u64
 }

@@ -1,4 +1,4 @@
-//! What stands between a host and its facilitator, and loses what is said of settlements.
+//! A proxy between a host and its facilitator that loses messages about settlements.
 
 use axum::{
     Router,
@@ -8,16 +8,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// What becomes of what is asked at `/settle`.
+/// The messages to `/settle` that are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loses {
-    /// It never arrives.
+    /// The request is dropped.
     Questions,
-    /// It is done, and nobody hears of it.
+    /// The request is processed, but its answer is dropped.
     Answers,
 }
 
-/// The facilitator behind it, as the host sees it.
+/// The proxy.
 pub struct Lossy {
     pub url: String,
 }

@@ -1,36 +1,36 @@
-//! An MCP client made by hand, so that it can say what no client would.
+//! A minimal MCP client, which can also send invalid messages.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use super::{Answer, Host};
 
-/// Asks a host over MCP. `Clone` asks the same way.
+/// A client of a host's MCP endpoint. A clone sends in the same way.
 #[derive(Clone)]
 pub struct Mcp<'a> {
     host: &'a Host,
-    /// Of the era of `initialize`, or 2026-07-28; empty is none told.
+    /// The protocol version: one with `initialize`, or 2026-07-28. If empty, none is sent.
     pub revision: &'static str,
     pub accept: &'static str,
-    /// Of the URL, with its question mark.
+    /// The query of the URL, including the question mark.
     pub query: &'static str,
-    /// Declared with each request of 2026-07-28.
+    /// The capabilities that are declared in each request of 2026-07-28.
     pub capabilities: Value,
     headers: Vec<(&'static str, String)>,
 }
 
-/// What came back: notifications, if it was a stream, and the response.
+/// The reply: the notifications, if it was a stream, and the response.
 #[derive(Debug)]
 pub struct Replied {
     pub status: u16,
     pub streamed: bool,
     pub notifications: Vec<Value>,
-    /// With `result` or `error`.
+    /// Has `result` or `error`.
     pub response: Value,
 }
 
 impl Host {
-    /// A client of 2026-07-28.
+    /// Returns a client of version 2026-07-28.
     pub fn mcp(&self) -> Mcp<'_> {
         Mcp {
             host: self,
@@ -42,7 +42,7 @@ impl Host {
         }
     }
 
-    /// A client of 2025-11-25.
+    /// Returns a client of version 2025-11-25.
     pub fn mcp_legacy(&self) -> Mcp<'_> {
         Mcp { revision: "2025-11-25", ..self.mcp() }
     }
@@ -54,7 +54,7 @@ impl Mcp<'_> {
         self
     }
 
-    /// A request as this client sends it.
+    /// Returns a request as this client sends it.
     pub fn request(&self, method: &str, mut params: Value) -> RequestBuilder {
         let mut request = self.host.request(Method::POST, &format!("/ai/mcp{}", self.query)).header("accept", self.accept);
         if method != "initialize" && !self.revision.is_empty() {
@@ -78,19 +78,19 @@ impl Mcp<'_> {
         Replied::read(&self.host.send(self.request(method, params)).await)
     }
 
-    /// A `tools/call` that is answered with a result.
+    /// Makes a `tools/call`, which must return a result.
     #[track_caller]
     pub fn call(&self, name: &str, arguments: Value, meta: Value) -> impl Future<Output = Value> {
         let asked = self.request("tools/call", json!({ "name": name, "arguments": arguments, "_meta": meta }));
         async move { Replied::read(&self.host.send(asked).await).result() }
     }
 
-    /// All tools of the first page, by name.
+    /// Returns the tools on the first page.
     pub async fn tools(&self) -> Vec<Value> {
         self.ask("tools/list", json!({})).await.result()["tools"].as_array().unwrap().clone()
     }
 
-    /// One tool, if it is listed.
+    /// Returns a tool, if it is listed.
     pub async fn tool(&self, name: &str) -> Option<Value> {
         self.tools().await.into_iter().find(|tool| tool["name"] == name)
     }
@@ -117,7 +117,8 @@ impl Replied {
         self.response["result"].clone()
     }
 
-    /// The error, with this HTTP status and code, and with the envelope that every error has.
+    /// Asserts an error with this HTTP status and code, and with the envelope that every error has.
+    /// Returns it.
     #[track_caller]
     pub fn fails(&self, status: u16, code: i64) -> Value {
         assert_eq!((self.status, &self.response["error"]["code"]), (status, &json!(code)), "{self:?}");

@@ -1,4 +1,5 @@
-//! Someone who pays: signs EIP-3009 authorisations itself, so that one payment can be sent many times, or altered.
+//! A payer that signs EIP-3009 authorizations itself, so that a test can send a payment many times,
+//! or alter it.
 
 use std::{borrow::Cow, time::UNIX_EPOCH};
 
@@ -21,7 +22,7 @@ sol! {
     }
 }
 
-/// A key with an address.
+/// A key and its address.
 #[derive(Debug)]
 pub struct Payer {
     key: SigningKey,
@@ -29,33 +30,34 @@ pub struct Payer {
 }
 
 impl Payer {
-    /// A payer with a new key and nothing to pay with.
+    /// Creates a payer with a new key and no money.
     pub fn new() -> Self {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).unwrap();
         Self::of(&hex::encode(secret))
     }
 
-    /// The payer whose key this is.
+    /// Creates a payer with this key.
     pub fn of(secret: &str) -> Self {
         let key = SigningKey::from_slice(&hex::decode(secret).unwrap()).unwrap();
         let address = Address::from_private_key(&key).to_checksum(None);
         Self { key, address }
     }
 
-    /// The key, as clients take it.
+    /// Returns the key in the form that clients use.
     pub fn secret(&self) -> String {
         format!("0x{}", hex::encode(self.key.to_bytes()))
     }
 
-    /// A payer with play money.
+    /// Creates a payer with simulated money.
     pub async fn funded(host: &Host, amount_usd: f64) -> Self {
         let payer = Self::new();
         host.post("/dev/faucet", &json!({ "address": payer.address, "amountUsd": amount_usd })).await.is(200);
         payer
     }
 
-    /// A payment for what a v2 challenge asks, on the v2 wire. The challenge's token comes back with it, as stock clients echo it.
+    /// Signs a v2 payment for a v2 challenge. It includes the challenge's token, as with standard
+    /// clients.
     pub fn pay(&self, challenge: &Value) -> Payment {
         let accepted = &challenge["accepts"][0];
         let exact = self.authorize(accepted, accepted["amount"].as_str().unwrap(), 84_532);
@@ -72,7 +74,7 @@ impl Payer {
         }
     }
 
-    /// A payment out of a wallet that is a contract, for what a v2 challenge asks.
+    /// Signs a payment from a contract wallet, for a v2 challenge.
     pub fn pay_for(&self, wallet: &str, challenge: &Value) -> Payment {
         let mut payment = self.pay(challenge);
         let exact = &mut payment.payload["payload"];
@@ -81,7 +83,7 @@ impl Payer {
         payment
     }
 
-    /// A payment for what a v1 challenge asks, on the v1 wire.
+    /// Signs a v1 payment for a v1 challenge.
     pub fn pay_v1(&self, challenge: &Value) -> Payment {
         let accepted = &challenge["accepts"][0];
         assert_eq!(accepted["network"], "base-sepolia");
@@ -94,7 +96,7 @@ impl Payer {
         }
     }
 
-    /// A new authorisation with its signature, valid for five minutes.
+    /// Returns a new signed authorization, valid for five minutes.
     fn authorize(&self, accepted: &Value, amount: &str, chain: u64) -> Value {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).unwrap();
@@ -110,7 +112,7 @@ impl Payer {
         json!({ "signature": self.sign(&authorization, accepted, chain), "authorization": authorization })
     }
 
-    /// Signs `authorization` for the token that `accepted` names.
+    /// Signs `authorization` for the token in `accepted`.
     pub fn sign(&self, authorization: &Value, accepted: &Value, chain: u64) -> String {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let number = |name: &str| authorization[name].as_str().unwrap().parse::<U256>().unwrap();
@@ -139,7 +141,7 @@ impl Payer {
     }
 }
 
-/// A signature as the wallet that is a contract takes it: each part is a word.
+/// Formats a signature for the contract wallet: each part is a 32-byte word.
 pub(super) fn as_words(signature: &str) -> String {
     let (words, parity) = signature.split_at(signature.len() - 2);
     format!("{words}{parity:0>64}")

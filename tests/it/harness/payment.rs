@@ -1,10 +1,10 @@
-//! A signed payment, to be sent once, again, or altered.
+//! A signed payment, to be sent once, repeated, or altered.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// A signed payment. `Clone` is the same payment again.
+/// A signed payment. A clone is the same payment.
 #[derive(Debug, Clone)]
 pub struct Payment {
     pub header: &'static str,
@@ -14,12 +14,12 @@ pub struct Payment {
 }
 
 impl Payment {
-    /// The header's value.
+    /// Returns the value of the header.
     pub fn encoded(&self) -> String {
         STANDARD.encode(self.payload.to_string())
     }
 
-    /// The payment's id at a host: computed by who signed it.
+    /// Returns the payment's id, computed as the host does.
     pub fn id(&self) -> String {
         let (signed, lower) = (&self.payload["payload"], |text: &str| text.to_ascii_lowercase());
         let (authorization, space) = match &signed["permit2Authorization"] {
@@ -31,7 +31,7 @@ impl Payment {
         format!("pmt_{}", &hex::encode(Sha256::digest(parts.join("\n")))[..32])
     }
 
-    /// The same payment with one place of it changed.
+    /// Returns the payment with one value replaced.
     pub fn altered(&self, pointer: &str, value: Value) -> Self {
         let mut altered = self.clone();
         *altered.payload.pointer_mut(pointer).unwrap() = value;

@@ -1,4 +1,5 @@
-//! Someone who permits a most, of which what was charged is taken: Permit2, as the scheme `upto` has it signed.
+//! A payer that permits a maximum, of which the actual charge is taken: Permit2, as the scheme
+//! `upto` has it signed.
 
 use std::{borrow::Cow, time::UNIX_EPOCH};
 
@@ -34,12 +35,12 @@ sol! {
 }
 
 impl Payer {
-    /// A permit for the most that a v2 challenge asks, valid for five minutes.
+    /// Signs a permit for the maximum in a v2 challenge, valid for five minutes.
     pub fn permit(&self, challenge: &Value) -> Payment {
         self.permit_out_of(&self.address, challenge)
     }
 
-    /// The same out of a wallet that is a contract.
+    /// Does the same for a contract wallet.
     pub fn permit_for(&self, wallet: &str, challenge: &Value) -> Payment {
         let mut payment = self.permit_out_of(wallet, challenge);
         let signature = &mut payment.payload["payload"]["signature"];

@@ -1,4 +1,4 @@
-//! A server of PostgreSQL for tests: Debian's package, in a temporary folder, on loopback.
+//! A PostgreSQL server for tests: Debian's package, in a temporary folder, on loopback.
 
 use std::{
     fs,
@@ -21,10 +21,11 @@ use tempfile::TempDir;
 
 use super::process;
 
-/// Who runs the server where the tests are run by root, whom it refuses: `nobody`.
+/// The user of the server if root runs the tests, because PostgreSQL refuses root: `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Runs a server until its standard input ends, as it does with the process that started it, however that ends; then removes a folder.
+/// Runs a server until its standard input ends, which happens when the parent process ends, for
+/// whatever reason. Then deletes a folder.
 const GUARD: &str = r#"exec 3<&0
 removed=$1; shift
 "$@" 3<&- & server=$!
@@ -32,33 +33,34 @@ removed=$1; shift
 wait $server
 kill $watch 2>/dev/null || case $removed in ?*) rm -rf "$removed";; esac"#;
 
-/// How long a server may take to start, with what a crash left.
+/// Maximum time for a start, including recovery after a crash.
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A server. It ends when it is dropped.
+/// A server. It ends when this is dropped.
 pub struct Postgres {
     folder: PathBuf,
     port: u16,
     guard: Option<Child>,
     schemas: AtomicU32,
-    /// Removed with it; a folder of the whole process is removed by the guard.
+    /// Deleted with the server. The guard deletes the folder of the shared server.
     own: Option<TempDir>,
 }
 
 impl Postgres {
-    /// One for this test alone.
+    /// Starts a server for one test.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self::init(folder.path().to_owned(), Some(folder))
     }
 
-    /// One for all tests of this process, which goes with it.
+    /// Returns the server for all tests of this process, which ends with it.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(|| Self::init(tempfile::tempdir().unwrap().keep(), None))
     }
 
-    /// Another one that follows it, and has every commit on its disk before that is answered, from now on.
+    /// Starts a synchronous standby. From now on every commit is on its disk before it is
+    /// acknowledged.
     pub async fn standby(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut standby = Self { folder: folder.path().to_owned(), port: 0, guard: None, schemas: AtomicU32::new(0), own: Some(folder) };
@@ -89,7 +91,7 @@ impl Postgres {
         server
     }
 
-    /// Starts the server on the data that are there, at the port that it had.
+    /// Starts the server on the existing data, with the same port if it had one.
     pub fn run(&mut self) {
         let (begun, port) = (Instant::now(), self.port);
         while self.guard.is_none() {
@@ -97,7 +99,7 @@ impl Postgres {
             if port == 0 {
                 self.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             }
-            // Where it ends at once, somebody else was given the port.
+            // If it ends at once, another process has the port. Try again.
             self.guard = self.try_run(begun);
         }
     }
@@ -119,7 +121,8 @@ impl Postgres {
         None
     }
 
-    /// Kills every process of the server at once, as a power cut would. What it told the disk to keep is there.
+    /// Kills all processes of the server at once, as in a power failure. Data that were synced to
+    /// disk stay.
     pub fn kill9(&mut self) {
         let pid = self.pid();
         let mut all = process::descendants(pid);
@@ -132,7 +135,7 @@ impl Postgres {
         self.guard.take().unwrap().wait().unwrap();
     }
 
-    /// Has the server end in order, and cut off whoever is connected.
+    /// Stops the server in an orderly way, and closes all connections.
     pub fn stop(&mut self) {
         if let Some(mut guard) = self.guard.take() {
             drop(guard.stdin.take());
@@ -140,14 +143,14 @@ impl Postgres {
         }
     }
 
-    /// Lets a file of settings say more, from the next start on.
+    /// Adds text to a configuration file, effective from the next start.
     pub fn configure(&self, file: &str, text: &str) {
         let path = self.data().join(file);
         let before = fs::read_to_string(&path).unwrap_or_default();
         self.keep(file, &format!("{text}\n{before}"));
     }
 
-    /// Puts a file where the server finds it, which nobody else may read.
+    /// Writes a file into the data folder, readable by the server only.
     pub fn keep(&self, file: &str, text: &str) {
         let path = self.data().join(file);
         fs::write(&path, text).unwrap();
@@ -155,24 +158,24 @@ impl Postgres {
         self.hand_over(&path);
     }
 
-    /// Where it listens.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address of a schema of its own, which nobody else has.
+    /// Creates a new schema. Returns the address with it.
     pub async fn schema(&self) -> String {
         let name = format!("schema_{}", self.schemas.fetch_add(1, Relaxed));
         self.sql(&format!("CREATE SCHEMA {name}")).await;
         format!("{}?options=-c%20search_path%3D{name}", self.url())
     }
 
-    /// The address of its database.
+    /// Returns the address of the database.
     pub fn url(&self) -> String {
         format!("postgres://tollhouse@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Has the server do this.
+    /// Executes SQL.
     pub async fn sql(&self, text: &str) {
         let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.unwrap();
         let connection = tokio::spawn(connection);
@@ -181,7 +184,7 @@ impl Postgres {
         connection.await.unwrap().unwrap();
     }
 
-    /// The number that the server answers; none while it has no answer.
+    /// Returns the number that a query yields; none if the server does not answer.
     pub async fn count(&self, question: &str) -> Option<i64> {
         let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.ok()?;
         let connection = tokio::spawn(connection);
@@ -191,7 +194,7 @@ impl Postgres {
         answer
     }
 
-    /// What the server has logged.
+    /// Returns the server's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
@@ -230,7 +233,7 @@ impl Drop for Postgres {
     }
 }
 
-/// A program of the newest version that is installed.
+/// Returns the path of a program in the newest installed version.
 fn program(name: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path().join("bin").join(name));
     let newest = versions.filter(|path| path.exists()).max_by_key(|path| version(path));

@@ -1,4 +1,4 @@
-//! Connections on which a client sends what it likes, when it likes.
+//! Raw connections, on which a test can send any bytes at any time.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -12,15 +12,15 @@ use tokio::{
 
 use super::Host;
 
-/// How long a host may take to do what it is to do with a connection.
+/// Maximum time for a host to react.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One connection.
+/// A connection.
 pub struct Raw {
     stream: TcpStream,
 }
 
-/// One frame of HTTP/2.
+/// An HTTP/2 frame.
 #[derive(Debug, Clone)]
 pub struct Frame {
     pub kind: u8,
@@ -29,7 +29,7 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// Kinds of frames.
+/// Frame types.
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 pub const RST_STREAM: u8 = 3;
@@ -37,7 +37,7 @@ pub const SETTINGS: u8 = 4;
 pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 
-/// What settings are called on the wire.
+/// Identifiers of settings.
 pub const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub const INITIAL_WINDOW_SIZE: u16 = 4;
 
@@ -50,7 +50,7 @@ impl Raw {
         Self::open_from(host, Ipv4Addr::LOCALHOST).await
     }
 
-    /// From another address of loopback.
+    /// Opens a connection from another loopback address.
     pub async fn open_from(host: &Host, from: Ipv4Addr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((from, 0).into()).unwrap();
@@ -64,17 +64,18 @@ impl Raw {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// Sends what the host takes, without an error if that is nothing any more. False when it takes nothing within `patience`.
+    /// Sends as much as the host accepts, without an error if it accepts nothing more. Returns
+    /// false if not all was sent within `patience`.
     pub async fn try_send(&mut self, bytes: &[u8], patience: Duration) -> bool {
         matches!(tokio::time::timeout(patience, self.stream.write_all(bytes)).await, Ok(Ok(())))
     }
 
-    /// Whether the host says something within `patience`.
+    /// Returns whether the host sends anything within `patience`.
     pub async fn hears_within(&self, patience: Duration) -> bool {
         tokio::time::timeout(patience, self.stream.readable()).await.is_ok()
     }
 
-    /// An answer of HTTP/1 with a length: its head and its body.
+    /// Reads an HTTP/1 answer with a content length. Returns head and body.
     pub async fn answer(&mut self) -> (String, String) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -91,10 +92,10 @@ impl Raw {
         self.within(async |stream| stream.read_u8().await).await.ok()
     }
 
-    /// All that still comes before the host closes the connection.
+    /// Reads everything until the host closes the connection.
     pub async fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        // One that is closed with bytes unread breaks off.
+        // If the host closes it with unread bytes, the connection breaks.
         _ = self.within(async |stream| stream.read_to_end(&mut rest).await).await;
         rest
     }
@@ -103,14 +104,14 @@ impl Raw {
         tokio::time::timeout(PATIENCE, read(&mut self.stream)).await.expect("the host did nothing in time")
     }
 
-    /// Begins HTTP/2 with these settings.
+    /// Starts HTTP/2 with these settings.
     pub async fn begin_http2(&mut self, settings: &[(u16, u32)]) {
         self.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
         let payload = settings.iter().flat_map(|(name, value)| [&name.to_be_bytes()[..], &value.to_be_bytes()[..]].concat()).collect();
         self.send(Frame { kind: SETTINGS, flags: 0, stream: 0, payload }.bytes()).await;
     }
 
-    /// The next frame; `None` when the connection has ended.
+    /// Reads the next frame; `None` if the connection has ended.
     pub async fn frame(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         self.within(async |stream| stream.read_exact(&mut head).await).await.ok()?;
@@ -120,7 +121,7 @@ impl Raw {
         Some(Frame { kind: head[3], flags: head[4], stream, payload })
     }
 
-    /// The next frame of a kind; others are passed over.
+    /// Reads the next frame of a type, skipping others.
     pub async fn frame_of(&mut self, kind: u8) -> Option<Frame> {
         loop {
             let frame = self.frame().await?;
@@ -137,9 +138,9 @@ impl Frame {
         [&length[1..], &[self.kind, self.flags], &self.stream.to_be_bytes(), &self.payload].concat()
     }
 
-    /// `GET path`, on a stream of its own.
+    /// Returns the frame of `GET path` on this stream.
     pub fn get(stream: u32, path: &str) -> Self {
-        // HPACK: `:method: GET` and `:scheme: http` by their numbers, `:path` and `:authority` as text.
+        // HPACK: `:method: GET` and `:scheme: http` by index, `:path` and `:authority` as text.
         let mut payload = vec![0x82, 0x86];
         for (name, value) in [(4, path), (1, "localhost")] {
             payload.extend([name, u8::try_from(value.len()).unwrap()]);
@@ -148,17 +149,18 @@ impl Frame {
         Self { kind: HEADERS, flags: END_STREAM | END_HEADERS, stream, payload }
     }
 
-    /// The head of `POST path` with a JSON body, which is still to come: nothing answers it yet.
+    /// Returns the head of `POST path` with a JSON body that still has to come, so that it is not
+    /// answered yet.
     pub fn post(stream: u32, path: &str) -> Self {
         let mut head = Self { flags: END_HEADERS, ..Self::get(stream, path) };
         head.payload[0] = 0x83;
-        // `content-type`, which is number 31, and its text.
+        // `content-type` (index 31), and its value.
         head.payload.extend([0x0f, 0x10, 16]);
         head.payload.extend(b"application/json");
         head
     }
 
-    /// Takes the request of a stream back.
+    /// Returns the frame that cancels a stream.
     pub fn reset(stream: u32) -> Self {
         Self { kind: RST_STREAM, flags: 0, stream, payload: 8_u32.to_be_bytes().to_vec() }
     }
@@ -167,7 +169,7 @@ impl Frame {
         Self { kind: PING, flags: 0, stream: 0, payload: vec![7; 8] }
     }
 
-    /// The value of a setting.
+    /// Returns the value of a setting.
     pub fn setting(&self, wanted: u16) -> Option<u32> {
         self.payload.chunks_exact(6).find_map(|entry| {
             let (name, value) = entry.split_at(2);

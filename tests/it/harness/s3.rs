@@ -1,4 +1,4 @@
-//! A bucket that speaks S3: `s3s-fs` in this process, with its objects in a temporary folder.
+//! An S3 bucket: `s3s-fs` in this process, with its objects in a temporary folder.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,18 +24,18 @@ use tokio::net::TcpListener;
 
 use super::HostBuilder;
 
-/// The one bucket that there is.
+/// The only bucket.
 const BUCKET: &str = "tolls";
 
-/// What the names of hosts' objects begin with.
+/// Prefix of the names of the hosts' objects.
 const PREFIX: &str = "of/host";
 
-/// Who may ask.
+/// The accepted credentials.
 const KEY_ID: &str = "toll-key";
 const SECRET: &str = "sesame-sesame";
 
 impl HostBuilder {
-    /// With what is too large for rows in the bucket.
+    /// Stores objects that are too large for rows in the bucket.
     pub fn with_objects_in(self, s3: &S3) -> Self {
         let variables = [
             ("TOLLHOUSE_OBJECTS", format!("s3://{BUCKET}/{PREFIX}")),
@@ -53,7 +53,7 @@ impl HostBuilder {
 pub struct S3 {
     root: TempDir,
     pub url: String,
-    /// Milliseconds that each request takes besides.
+    /// Additional duration of each request, in milliseconds.
     slow: Arc<AtomicU64>,
 }
 
@@ -85,12 +85,12 @@ impl S3 {
         Self { root, url, slow }
     }
 
-    /// Has each request take so long, and what it would take without.
+    /// Sets an additional duration of each request.
     pub fn takes(&self, time: Duration) {
         self.slow.store(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    /// The files of the objects of hosts.
+    /// Returns the files of the hosts' objects.
     pub fn objects(&self) -> Vec<PathBuf> {
         fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,22 +1,22 @@
-//! Server-Sent Events as they come.
+//! Server-Sent Events, read as they come.
 
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-/// How long one event may take.
+/// Maximum time for an event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A stream that is being read.
 pub struct Stream {
     response: Response,
     text: String,
-    /// When the host wants its readers back, in milliseconds, where it has said so.
+    /// The reconnection time that the host has set, in milliseconds.
     pub retry: Option<u64>,
 }
 
-/// One event of a stream.
+/// An event of a stream.
 #[derive(Debug, Clone)]
 pub struct Told {
     pub id: Option<String>,
@@ -25,7 +25,7 @@ pub struct Told {
 }
 
 impl Stream {
-    /// Asks for a stream; panics unless it gets one.
+    /// Requests a stream, and panics if the answer is not one.
     pub async fn open(request: RequestBuilder) -> Self {
         let response = request.header("accept", "text/event-stream").send().await.unwrap();
         let kind = response.headers().get("content-type").cloned();
@@ -33,7 +33,7 @@ impl Stream {
         Self { response, text: String::new(), retry: None }
     }
 
-    /// The next event; `None` when the stream has ended. Comments are passed over.
+    /// Reads the next event, skipping comments; `None` if the stream has ended.
     pub async fn next(&mut self) -> Option<Told> {
         tokio::time::timeout(PATIENCE, self.read()).await.expect("no event came in time")
     }

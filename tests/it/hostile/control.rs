@@ -1,4 +1,4 @@
-//! The tool that is called between all attacks: whatever they do, it answers the same bytes.
+//! The tool that is called between all attacks. Its answers must not change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,14 +6,14 @@ use serde_json::json;
 
 use crate::harness::{Host, js};
 
-/// Computes, keeps and reads.
+/// Computes, stores and reads.
 const SOURCE: &str = "export default async ({ input: { n } }, ctx) => {
     await ctx.kv.set(`at ${n % 16}`, n);
     const squares = Array.from({ length: 4 }, (_, more) => (n + more) ** 2);
     return { n, squares, kept: await ctx.kv.get(`at ${n % 16}`), text: 'tell '.repeat(3) + n };
 };";
 
-/// The tool, and how often it was asked.
+/// The tool and the number of calls.
 pub(super) struct Control(AtomicU64);
 
 impl Control {
@@ -22,7 +22,7 @@ impl Control {
         Self(AtomicU64::default())
     }
 
-    /// Panics unless it answers right, byte for byte.
+    /// Panics unless the answer is correct, byte for byte.
     pub(super) async fn answers(&self, host: &Host) {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
         let answer = host.call("control", &json!({ "n": n })).await.is(200);

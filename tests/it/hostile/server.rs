@@ -1,4 +1,4 @@
-//! Somebody else's server, which the fixtures know as `{{server}}`: some of its answers are attacks of their own.
+//! A third-party server, `{{server}}` in the fixtures. Some of its answers are attacks.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -12,10 +12,10 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// Where a redirect leads into the host's own network.
+/// The target of a redirect into the host's own network.
 const INSIDE: &str = "http://127.0.0.1:1/latest/meta-data/";
 
-/// Starts it; its address.
+/// Starts the server. Returns its address.
 pub(super) async fn start() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -23,7 +23,7 @@ pub(super) async fn start() -> String {
     address
 }
 
-/// A JSON text of 20 MB in 100 KB.
+/// Returns 20 MB of JSON, compressed to 100 KB.
 fn bomb() -> Bytes {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let piece = vec![b' '; 1 << 20];
@@ -58,13 +58,13 @@ fn routes() -> Router {
         .route("/cookies", get(|| async { ([(header::SET_COOKIE, "session=1")], Json(json!({}))) }))
 }
 
-/// The values of those headers that a handler has no business with, and of one that it has.
+/// Returns the values of headers that a handler must not set, and of one that it may set.
 fn named(headers: &HeaderMap) -> Value {
     let value = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     json!(["host", "cookie", "content-length", "transfer-encoding", "connection", "x-mine"].map(|name| (name, value(name))))
 }
 
-/// A byte from time to time.
+/// Sends a byte from time to time.
 async fn drip() -> impl IntoResponse {
     let bytes = futures_util::stream::unfold((), |()| async {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -73,7 +73,7 @@ async fn drip() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(bytes))
 }
 
-/// Bytes as fast as they are taken.
+/// Sends bytes as fast as the client accepts them.
 async fn endless() -> impl IntoResponse {
     let bytes = futures_util::stream::repeat_with(|| Ok::<_, Infallible>("[".repeat(1 << 14)));
     ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(bytes))

@@ -1,4 +1,4 @@
-//! Calls: their answers, their progress, their ends.
+//! Calls: answers, progress, and ends.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::{COUNTER, FUNDS, MICROS, MOODY, PRICE, paid_in_meta, refusal, slow, takes_tasks};
 use crate::harness::{Host, Mcp, Payer, Payment, Replied, eventually, js};
 
-/// Without what differs from call to call.
+/// Returns a reply without the parts that differ between calls.
 fn said(replied: &Replied) -> Value {
-    // Each challenge has a token of its own.
+    // Each challenge has its own token.
     let token = Regex::new(r#"token(\\*":\\*")[\w-]{22}"#).unwrap();
     let mut said: Value = serde_json::from_str(&token.replace_all(&replied.response.to_string(), "token${1}one")).unwrap();
     for pointer in ["/result/_meta/tollhouse~1error/requestId", "/error/data/requestId"] {
@@ -68,7 +68,7 @@ async fn a_plain_call_goes_past_rmcp_and_is_answered_the_same() {
             let mut theirs = client.ask("tools/call", params.clone()).await;
             assert_eq!((through_rmcp(), theirs.streamed), (before + 1, true), "{revision}: {params}");
             if name == "moody" {
-                // Each run has a receipt of its own.
+                // Each run has its own receipt.
                 let receipt = &direct.response["result"]["_meta"]["tollhouse/receipt"];
                 if receipt.is_object() {
                     theirs.response["result"]["_meta"]["tollhouse/receipt"] = receipt.clone();
@@ -78,7 +78,7 @@ async fn a_plain_call_goes_past_rmcp_and_is_answered_the_same() {
         }
         let mut client = host.mcp();
         client.revision = revision;
-        // Whatever is not in order, or asks for more than a result, is rmcp's.
+        // Invalid messages, and those that need more than a result, are handled by rmcp.
         let mut tasks_taker = client.clone();
         tasks_taker.capabilities = takes_tasks();
         let before = through_rmcp();
@@ -116,7 +116,7 @@ async fn what_a_model_can_mend_is_a_tools_error() {
         assert_eq!(error["charged"], false);
         assert!(error["requestId"].as_str().unwrap().starts_with("req_"), "{error}");
         assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
-        // The same table as over HTTP.
+        // The same errors as over HTTP.
         let http = host.call_paid("moody", &input, &payer.pay(&asked)).await.json()["error"].clone();
         assert_eq!((&error["code"], &error["fault"], &error["message"]), (&http["code"], &http["fault"], &http["message"]));
     }
@@ -169,7 +169,7 @@ async fn progress_is_told_to_who_asks_for_it() {
         assert!(told.iter().all(|note| note["message"] != "for the owner"), "the log is for the owner alone: {told:?}");
         assert!(told.iter().all(|note| note.get("total").is_none()), "{told:?}");
 
-        // One that takes JSON alone gets JSON alone.
+        // A client that accepts only JSON gets only JSON.
         let mut plain = client.clone();
         plain.accept = "application/json";
         let replied = plain.ask("tools/call", params).await;
@@ -207,7 +207,7 @@ async fn a_call_that_is_taken_back_is_not_charged() {
         let asking = client.request("tools/call", params.clone()).send();
         assert!(tokio::time::timeout(Duration::from_millis(400), asking).await.is_err());
     };
-    // Closing the connection takes a call back in 2026-07-28.
+    // In 2026-07-28, closing the connection cancels a call.
     hang_up(host.mcp()).await;
     let line = async || host.log().lines().find(|line| line.contains("a tool was called over MCP")).map(str::to_owned);
     let line = eventually("the call has its line in the log", Duration::from_secs(4), line).await;
@@ -220,7 +220,7 @@ async fn a_call_that_is_taken_back_is_not_charged() {
     };
     state("released").await;
     assert_eq!(host.balance(&payer.address).await, FUNDS);
-    // The payment is as good as before: and one that another front waits for is not taken back.
+    // The payment can be used again. A call for which another front end waits is not canceled.
     let input = json!({ "ms": 1_500 });
     let params = json!({ "name": "count", "arguments": input, "_meta": paid_in_meta(&payment) });
     let client = host.mcp();
@@ -235,7 +235,7 @@ async fn a_call_that_is_taken_back_is_not_charged() {
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
 }
 
-/// What a client of an older revision is given with the answer to its greeting.
+/// Returns the session id that a client of an older version gets from `initialize`.
 async fn session(host: &Host) -> String {
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     let greeted = host.send(host.mcp_legacy().request("initialize", params)).await.is(200);
@@ -272,7 +272,7 @@ async fn a_cancelled_call_of_an_older_revision_stops_and_is_not_charged() {
         let called = client.ask("tools/call", json!({ "name": "count", "arguments": { "ms": 9_000 }, "_meta": meta }));
         let cancelled = async {
             state(&payment, "reserved").await;
-            // Another's cancellation is none of this call, and neither is one of another call.
+            // A cancellation from another session, or of another call, has no effect.
             for (session, id) in
                 [(None, json!(1)), (Some(strange.as_str()), json!(1)), (Some(own.as_str()), json!(2)), (Some(own.as_str()), json!("1"))]
             {
@@ -286,7 +286,7 @@ async fn a_cancelled_call_of_an_older_revision_stops_and_is_not_charged() {
         assert_eq!(refusal(&replied.result(), "cancelled")["charged"], false);
         state(&payment, "released").await;
     }
-    // A client may hang up before it says so.
+    // A client may close the connection before it cancels.
     let payment = payer.pay(&host.challenge("count").await);
     let client = host.mcp_legacy().with_header("mcp-session-id", &own);
     let params = json!({ "name": "count", "arguments": { "ms": 9_000 }, "_meta": paid_in_meta(&payment) });
@@ -295,7 +295,7 @@ async fn a_cancelled_call_of_an_older_revision_stops_and_is_not_charged() {
     cancel(Some(&own), json!(1)).await;
     state(&payment, "released").await;
     assert_eq!(host.balance(&payer.address).await, FUNDS);
-    // A cancellation that comes too late takes nothing back.
+    // A late cancellation has no effect.
     let payment = payer.pay(&host.challenge("count").await);
     assert_eq!(client.call("count", json!({}), paid_in_meta(&payment)).await["isError"], false);
     cancel(Some(&own), json!(1)).await;
@@ -383,7 +383,7 @@ async fn one_address_calls_one_tool_only_so_often() {
     assert!(audited.iter().any(|line| line.contains("moody") && line.contains("rate_limited")), "{log}");
 }
 
-/// Answers with MCP's own blocks, as its input says.
+/// Returns MCP content blocks, as its input says.
 const BLOCKS: &str = "export default async (req) =>
     new Response(JSON.stringify(req.input.envelope), { headers: { 'content-type': 'application/vnd.mcp.tool-result+json' } });";
 
@@ -402,7 +402,7 @@ async fn of_answers_made_of_blocks_the_structured_content_fits_the_listed_schema
     let listed = listed.as_array().unwrap().iter().find(|tool| tool["name"] == "told").unwrap()["outputSchema"].clone();
     let text = json!({ "type": "text", "text": "three" });
     let envelope = json!({ "content": [text], "structuredContent": { "count": 3 } });
-    // Over HTTP it is what the handler answered.
+    // Over HTTP the answer is the handler's result.
     assert_eq!(host.call("told", &json!({ "envelope": envelope })).await.is(200).json(), envelope);
     let call = async |slug: &str, envelope: &Value| {
         let params = json!({ "name": slug, "arguments": { "envelope": envelope } });
@@ -414,7 +414,7 @@ async fn of_answers_made_of_blocks_the_structured_content_fits_the_listed_schema
     for (slug, envelope, pointer) in [
         ("told", json!({ "content": [text], "structuredContent": { "count": "3" } }), "/structuredContent/count"),
         ("told", json!({ "content": [text] }), "/structuredContent"),
-        // The envelope itself fits, and is not what is meant.
+        // These match the schema of the envelope, but not that of the result.
         ("known", json!({ "content": [text] }), "/structuredContent"),
         ("known", json!({ "content": [text], "structuredContent": [] }), "/structuredContent"),
         ("known", json!({ "content": [{ "type": "image" }], "structuredContent": {} }), "/content/0"),
@@ -429,7 +429,7 @@ async fn of_answers_made_of_blocks_the_structured_content_fits_the_listed_schema
 #[tokio::test]
 async fn a_name_that_no_tool_can_have_is_refused_before_anything_keeps_it() {
     let host = Host::builder().flag("--mcp-rate-limit", 5).start().await;
-    // Byte 64 is within a character.
+    // Byte 64 is in the middle of a character.
     let name = format!("a{}", "é".repeat(1 << 20));
     let message = json!({ "name": name, "arguments": {} });
     let answer = host.send(host.mcp_legacy().request("tools/call", message)).await;
@@ -440,7 +440,7 @@ async fn a_name_that_no_tool_can_have_is_refused_before_anything_keeps_it() {
     let log = host.log();
     let line = log.lines().find(|line| line.contains("a tool was called over MCP")).unwrap();
     assert!(line.len() < 1_000, "{} bytes", line.len());
-    // One that a tool might have is told whole.
+    // A name that a tool could have is quoted completely.
     let known = host.mcp_legacy().ask("tools/call", json!({ "name": "n".repeat(64) })).await;
     assert!(known.fails(200, -32602)["message"].as_str().unwrap().contains(&"n".repeat(64)));
 }

@@ -1,4 +1,4 @@
-//! What is listed, and how its changes are told.
+//! Lists of tools, and notifications of their changes.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
@@ -36,7 +36,7 @@ async fn tools_are_listed_with_their_prices() {
     let mut terms = host.challenge("count").await["accepts"][0].clone();
     terms["paymentRequired"] = json!(true);
     assert_eq!(meta["x402"], terms);
-    // A challenge fits the schema that its structured content is held against, and so does a result.
+    // The schema of the structured content accepts both a challenge and a result.
     let schema = jsonschema::validator_for(&paid["outputSchema"]).unwrap();
     let unpaid = host.mcp().call("count", json!({}), json!({})).await;
     assert!(schema.is_valid(&unpaid["structuredContent"]));
@@ -57,10 +57,10 @@ async fn tools_are_listed_with_their_prices() {
     assert_eq!(found["structuredContent"]["tools"][0]["name"], "count");
 }
 
-/// More tools than a page has.
+/// More tools than fit on a page.
 const MANY: usize = 205;
 
-/// A host with [`MANY`] tools, called `tool-000` and so on.
+/// Starts a host with [`MANY`] tools, named `tool-000` and so on.
 async fn crowded() -> Host {
     let folder = tempfile::tempdir().unwrap();
     for n in 0..MANY {
@@ -121,7 +121,7 @@ async fn a_cursor_that_was_made_up_is_refused() {
         for cursor in made_up {
             client.ask("tools/list", json!({ "cursor": cursor })).await.fails(200, -32602);
         }
-        // Such as are no text are none of ours either.
+        // A cursor that is not a string is rejected as well.
         for accept in ["application/json, text/event-stream", "text/event-stream"] {
             client.accept = accept;
             for cursor in [json!(5), json!(false), json!({}), json!([next])] {
@@ -222,12 +222,12 @@ async fn results_of_any_shape_are_structured_in_the_revision_that_has_them() {
         assert_eq!(&modern.tool(slug).await.unwrap()["outputSchema"], schema);
         let result = modern.call(slug, json!({}), json!({})).await;
         assert_eq!((result.get("structuredContent"), &result["content"][0]["text"]), (Some(value), &json!(value.to_string())), "{slug}");
-        // A challenge fits beside it.
+        // The schema also accepts a challenge.
         let paid = format!("{slug}-paid");
         let both = jsonschema::validator_for(&modern.tool(&paid).await.unwrap()["outputSchema"]).unwrap();
         let unpaid = modern.call(&paid, json!({}), json!({})).await;
         assert!(both.is_valid(value) && both.is_valid(&unpaid["structuredContent"]) && !both.is_valid(&json!(1.5)), "{slug}");
-        // Clients of older revisions refuse the whole list for a schema that is of no object.
+        // Clients of older versions reject the whole list if the schema is not of an object.
         for name in [*slug, &paid] {
             assert_eq!(legacy.tool(name).await.unwrap().get("outputSchema"), None, "{name}");
         }
@@ -300,7 +300,7 @@ async fn changes_show_at_once_and_are_told_to_who_listens() {
     told().await;
     assert!(host.mcp().tool("count").await.is_none());
     refusal(&host.mcp().call("count", json!({}), json!({})).await, "endpoint_paused");
-    // Told to end, the host ends the stream as it should.
+    // A host that is shutting down ends the stream properly.
     host.terminate();
     assert_eq!(next().await["result"]["resultType"], "complete");
 }
@@ -316,7 +316,7 @@ async fn who_listens_has_so_many_streams_and_each_is_a_connection() {
     assert!(refused.has("retry-after").parse::<u64>().unwrap() > 0);
     let error = Replied::read(&refused).fails(429, -32600);
     assert!(error["message"].as_str().unwrap().contains("has its 2 streams"), "{error}");
-    // A stream that ends leaves its place to another.
+    // A stream that ends makes room for another one.
     drop(first);
     eventually("a place is free", Duration::from_secs(20), async || (listen().await.status() == 200).then_some(())).await;
 

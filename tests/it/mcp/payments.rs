@@ -1,4 +1,4 @@
-//! Payments in every dialect, and the refusals.
+//! Payments in every dialect, and refusals.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::{COUNTER, FUNDS, MICROS, PRICE, bought, bought_over_mcp, challenge, paid_in_meta, refusal};
 use crate::harness::{Facilitator, Host, Payer, Payment, Settles, js};
 
-/// What a client declares that knows x402's extension.
+/// Returns the capabilities of a client with the x402 extension.
 fn payments() -> Value {
     json!({ "extensions": { "org.x402/payment": {} } })
 }
 
-/// The challenge in a result of the extension's own kind.
+/// Returns the challenge in a result of the type that the extension defines.
 #[track_caller]
 fn extension_challenge(result: &Value) -> Value {
     assert_eq!(result["resultType"], "payment_required", "{result}");
@@ -22,7 +22,8 @@ fn extension_challenge(result: &Value) -> Value {
     result["paymentRequired"].clone()
 }
 
-/// A challenge without the signatures of its offers, which say until when they hold, and without the token that is its own.
+/// Removes the signatures of the offers, which contain their expiry, and the token, which differs
+/// each time.
 fn unsigned(mut challenge: Value) -> Value {
     let mut inside = vec![&mut challenge];
     while let Some(value) = inside.pop() {
@@ -58,7 +59,7 @@ async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
         let unpaid = client.call("count", json!({}), meta.clone()).await;
         let asked = extension_challenge(&unpaid);
         assert_eq!(unsigned(asked.clone()), unsigned(usual.clone()));
-        // A payment that is refused is told in the version that it spoke.
+        // The refusal of a payment is in the protocol version of the payment.
         facilitator.tell(Settles::Refused("insufficient_funds"));
         for payment in [payer.pay(&asked), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
             let mut meta = meta.clone();
@@ -66,7 +67,7 @@ async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
             let told = extension_challenge(&client.call("count", json!({}), meta).await);
             assert_eq!((&told["error"], &told["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
         }
-        // One that is good is answered as everybody's.
+        // A good payment gets the same answer as from other clients.
         facilitator.tell(Settles::Well);
         for payment in [payer.pay(&asked), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
             let mut meta = meta.clone();
@@ -75,7 +76,8 @@ async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
             assert_eq!((&result["resultType"], &result["_meta"]["x402/payment-response"]["success"]), (&json!("complete"), &json!(true)));
         }
     }
-    // A result that looks like a challenge, and an older revision: nothing is told anew.
+    // A handler's result that looks like a challenge stays as it is, and so does the challenge for
+    // an older version.
     let lying = js("liar", 0.0, "export default () => ({ x402Version: 2, accepts: [], _meta: { 'x402/error': {} } });");
     host.publish(&lying).await;
     for client in [&client, &streaming] {
@@ -142,13 +144,13 @@ async fn vercels_dialect_pays_and_is_told_in_its_own_words() {
         assert!(result["structuredContent"]["runs"].is_u64(), "{result}");
         let settled = &result["_meta"]["x402.payment-response"];
         assert_eq!((&settled["success"], settled), (&json!(true), &result["_meta"]["x402/payment-response"]));
-        // Refused, it reads the terms again, in the wire that it speaks.
+        // After a refusal, the client gets the terms again, in its own version.
         facilitator.tell(Settles::Refused("insufficient_funds"));
         let refused = client.call("count", json!({}), dotted(&payer.pay_v1(&asked))).await;
         let told = challenge(&refused);
         assert_eq!((&told["x402Version"], &told["error"]), (&json!(1), &json!("insufficient_funds")));
         assert_eq!(refused["_meta"]["x402.payment-response"]["success"], false);
-        // Others hear nothing of these words.
+        // Other clients do not get these fields.
         let usual = client.call("count", json!({}), paid_in_meta(&payer.pay_v1(&asked))).await;
         assert_eq!(usual["_meta"].get("x402.payment-response"), None);
     }
@@ -179,11 +181,11 @@ async fn every_payment_that_another_could_replace_is_asked_for_again() {
         ] {
             let told = challenge(&client.call(tool, arguments, meta).await);
             assert!(told["error"].as_str().unwrap().starts_with(reason), "{reason}: {told}");
-            // What it asks for is good: a new payment by it is taken.
+            // The new challenge is valid: a new payment for it is accepted.
             assert_eq!(told["accepts"], host.challenge(tool).await["accepts"]);
         }
     }
-    // Over HTTP the status says which it is.
+    // Over HTTP the status distinguishes the cases.
     host.call_paid("count", &json!({ "ms": 0 }), &spent).await.fails(409, "payment_reused", "caller");
 }
 

@@ -1,4 +1,4 @@
-//! What is told before a tool is asked: revisions, requests that are wrong, batches.
+//! The protocol before a tool is called: versions, invalid requests, batches.
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -91,7 +91,7 @@ async fn whatever_is_wrong_with_a_request_is_told_in_json_rpc() {
     host.mcp_legacy().ask("resources/list", json!({})).await.fails(200, -32601);
     host.mcp().ask("tools/call", json!({ "name": "none", "arguments": {} })).await.fails(200, -32602);
     host.mcp().ask("tools/list", json!({ "cursor": "!" })).await.fails(200, -32602);
-    // A header that says another thing than the body.
+    // A header that contradicts the body.
     let crossed = host.mcp().request("tools/list", json!({})).header("mcp-method", "tools/call");
     reply(crossed).await.fails(400, -32020);
 }
@@ -101,7 +101,7 @@ async fn what_stands_in_front_refuses_in_json_rpc_too() {
     let host = Host::builder().flag("--auth-failures", 1).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let reply = async |request| host.send(request).await;
-    // Nothing of a message that was not read has an id, and none is null.
+    // The answer to an unread message has no id, not even `null`.
     let told = |answer: &Answer, status: u16, code: &str| {
         let error = Replied::read(answer).fails(status, -32600);
         assert_eq!(answer.json().get("id"), None, "{answer:?}");
@@ -130,7 +130,7 @@ async fn what_stands_in_front_refuses_in_json_rpc_too() {
     told(&reply(host.request(Method::POST, "/ai/mcp").json(&many)).await, 400, "invalid_request");
     let torn = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").body("{");
     assert_eq!(Replied::read(&reply(torn).await).fails(400, -32700)["data"]["code"], "invalid_json");
-    // The id of a message that was read is there, whatever else is wrong with it.
+    // If the message was read, the answer has its id, whatever else is wrong.
     let body = r#"{"jsonrpc":"2.0","id":"mine","method":"tools/list"}"#;
     let post = |body: &'static str| host.request(Method::POST, "/ai/mcp").body(body);
     let typed = reply(post(body).header("content-type", "text/plain")).await;
@@ -145,7 +145,7 @@ async fn what_stands_in_front_refuses_in_json_rpc_too() {
     let refused = answers.iter().find(|answer| answer.status == 429).expect("one too many");
     told(refused, 429, "rate_limited");
     assert!(refused.has("ratelimit").starts_with("\"address\""));
-    // Elsewhere the envelope stays what it is.
+    // On other paths, errors have the usual envelope.
     let answers = join_all((0..6).map(|_| host.get("/ai/manifest"))).await;
     assert!(answers.iter().any(|answer| answer.status == 429 && answer.json()["error"]["code"] == "rate_limited"));
 }
@@ -178,7 +178,7 @@ async fn whatever_is_wrong_with_a_call_is_refused_by_the_rules_of_its_revision()
     host.mcp().ask("tools/call", region.clone()).await.fails(400, -32020);
     host.mcp().with_header("mcp-param-region", "us").ask("tools/call", region).await.fails(400, -32020);
     for (name, value) in [("mcp-method", "tools/list"), ("mcp-name", "moody"), ("mcp-name", "count"), ("mcp-method", "tools/call")] {
-        // A second value is one too many, even if it is the same.
+        // A second value is an error, even if it is the same.
         host.mcp().with_header(name, value).ask("tools/call", call.clone()).await.fails(400, -32020);
     }
     let headers: [&[(&str, &str)]; 4] = [
@@ -260,7 +260,7 @@ async fn batches_are_taken_in_the_one_revision_that_has_them() {
         let ids: Vec<_> = answers.iter().map(|answer| answer["id"].clone()).collect();
         assert_eq!(ids, [json!(1), json!("two"), json!(3), json!(4), json!(5), Value::Null], "{text}");
         assert_eq!(answers[0]["result"]["structuredContent"], json!({ "answered": 1 }));
-        // One payment is one run, whether the second member shows it or a later batch.
+        // A payment buys one run, whether it is repeated in the same batch or in a later one.
         assert_eq!(answers[1]["result"]["structuredContent"], json!({ "runs": 1 }));
         assert_eq!(bought_over_mcp(&answers[1]["result"]), bought_over_mcp(&answers[2]["result"]));
         for (answer, code) in [(&answers[3], -32600), (&answers[4], -32601), (&answers[5], -32600)] {
@@ -305,7 +305,7 @@ async fn initialize_negotiates_whatever_revision_its_header_names() {
         assert_eq!(greeted["protocolVersion"], "2025-06-18", "{version}");
         assert!(!answer.has("mcp-session-id").is_empty(), "{version}");
     }
-    // Behind the handshake the header counts.
+    // After the handshake, the header is validated.
     for version in ["1900-01-01", "not-a-version", ""] {
         let request = host.request(Method::POST, "/ai/mcp").header("mcp-protocol-version", version);
         let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
@@ -333,7 +333,7 @@ async fn params_that_do_not_read_are_named() {
         assert!(error["message"].as_str().unwrap().contains(words), "{params}: {error}");
         assert_eq!(error["data"]["pointer"], pointer, "{params}: {error}");
     }
-    // None and `null` are none.
+    // A missing value and `null` are the same.
     for (method, params) in [("tools/list", Value::Null), ("ping", Value::Null), ("tools/call", json!({ "name": "free" }))] {
         send(method, params).await.result();
     }
@@ -355,13 +355,14 @@ async fn a_batch_is_answered_member_by_member_as_its_client_takes_it() {
         text += std::str::from_utf8(&chunk.unwrap().unwrap()).unwrap();
     }
     assert!(!text.contains(r#""runs":10"#), "{text}");
-    // Who has gone has no further members run for them.
+    // If the client has gone, the remaining members are not run.
     drop(answer);
     let runs = host.mcp().call("count", json!({}), json!({})).await["structuredContent"]["runs"].as_u64().unwrap();
     assert!(runs < 10, "{runs}");
 }
 
-/// A tree of a message takes many times its length: one of a million empty objects took 100 MB and more.
+/// Regression: the parsed message can need many times its length. One with a million empty objects
+/// took 100 MB and more.
 #[tokio::test]
 async fn a_message_has_so_many_values() {
     let host = Host::start().await;
@@ -377,7 +378,7 @@ async fn a_message_has_so_many_values() {
     }
     let grown = host.resident().saturating_sub(before);
     assert!(grown < 150 << 20, "the process has grown by {grown} bytes");
-    // What a stranger calls a method is no line of the log.
+    // A method name from a stranger must not get into the log.
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(100_000));
     let post = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").header("accept", "*/*").body(body);
     assert!(host.send(post).await.body.len() < 2_000);

@@ -11,7 +11,7 @@ async fn task(client: &Mcp<'_>, id: &str) -> Value {
     client.ask("tasks/get", json!({ "taskId": id })).await.result()
 }
 
-/// The task once it has ended.
+/// Waits until the task has ended, and returns it.
 async fn ended(client: &Mcp<'_>, id: &str) -> Value {
     eventually("the task ends", Duration::from_secs(20), || async {
         Some(task(client, id).await).filter(|task| task["status"] != "working")
@@ -26,7 +26,7 @@ async fn a_long_running_call_is_a_task_for_who_takes_tasks() {
     let payer = Payer::funded(&host, 1.0).await;
     let mut client = host.mcp();
     client.capabilities = takes_tasks();
-    // Before it is a task it is paid for, and its input fits.
+    // A call becomes a task only after payment and validation of the input.
     let asked = challenge(&client.call("count", json!({}), json!({})).await);
     let payment = payer.pay(&asked);
     let created = client.call("count", json!({ "ms": 700 }), paid_in_meta(&payment)).await;
@@ -38,12 +38,12 @@ async fn a_long_running_call_is_a_task_for_who_takes_tasks() {
     assert_eq!((&done["status"], &done["result"]["structuredContent"]), (&json!("completed"), &json!({ "runs": 1 })), "{done}");
     let settled = &done["result"]["_meta"]["x402/payment-response"];
     assert_eq!(settled["success"], true);
-    // The same payment again is the same answer, over HTTP too.
+    // The same payment gives the same answer, over HTTP too.
     let again = host.call_paid("count", &json!({ "ms": 700 }), &payment).await.is(200);
     assert_eq!(bought(&again), bought_over_mcp(&done["result"]));
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
 
-    // Nobody else's id is guessed, and who does not take tasks sees none.
+    // Other ids are unknown, and a client without support for tasks cannot see any.
     client.ask("tasks/get", json!({ "taskId": format!("{}x", &id[..id.len() - 1]) })).await.fails(200, -32602);
     client.ask("tasks/cancel", json!({ "taskId": "task_none" })).await.fails(200, -32602);
     host.mcp().ask("tasks/get", json!({ "taskId": id })).await.fails(400, -32021);
@@ -98,7 +98,7 @@ async fn a_task_that_is_cancelled_is_not_charged() {
 
 #[tokio::test]
 async fn a_task_outlives_the_host_that_is_killed() {
-    // The port changes from start to start; payments name the tool by its public address.
+    // The port changes at each start. Payments name the tool by its public address.
     let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").flag("--mcp-hosts", "*").start().await;
     host.publish(&slow("count", PRICE)).await;
     host.publish(&slow("free", 0.0)).await;
@@ -129,7 +129,8 @@ async fn a_task_outlives_the_host_that_is_killed() {
     }
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS, "one was settled, the other was not");
     assert_eq!(host.payment(&cut_off.id()).await.unwrap()["state"], "released");
-    // The payment that was cut off is good for another call, and the settled one buys the same answer.
+    // The payment of the interrupted call can be used for another one, and the settled payment
+    // gives the same answer.
     let created = client.call("count", json!({ "ms": 20 }), paid_in_meta(&cut_off)).await;
     let done = ended(&client, created["taskId"].as_str().unwrap()).await;
     assert_eq!(done["status"], "completed", "{done}");
@@ -153,7 +154,7 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
             let created = client.call("count", json!({ "ms": 30, "round": round }), paid_in_meta(&payment)).await;
             created["taskId"].as_str().unwrap().to_owned()
         };
-        // The kill falls somewhere around the end of the run, its settlement and its last commit.
+        // The kill comes around the end of the run, the settlement and the last commit.
         tokio::time::sleep(Duration::from_millis(15 + 18 * round)).await;
         host.restart().await;
         let mut client = host.mcp();
@@ -173,7 +174,8 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
     }
 }
 
-/// Who asks for the task after a restart can show no payment: the call's own name keeps the answer for it.
+/// After a restart, a request for the task includes no payment. The call therefore needs an
+/// idempotency key, under which its answer is stored.
 #[tokio::test]
 async fn a_task_on_credit_is_reserved_though_its_call_has_no_name() {
     let host = Host::start().await;
@@ -230,7 +232,7 @@ async fn a_tasks_result_is_what_its_handler_wrote_to_the_last_digit() {
     }
 }
 
-/// A free tool that takes tasks and answers with so many bytes.
+/// Returns a free tool with tasks and an answer of this size.
 fn large(slug: &str, bytes: usize) -> Value {
     let source = format!(
         "export default async (req) => {{
@@ -265,7 +267,7 @@ async fn free_tasks_keep_to_their_bytes_and_paid_calls_go_on() {
     let stored = host.get("/health").await.is(200).json()["stored"]["tasks"].clone();
     assert!(stored["bytes"].as_u64().unwrap() < 1 << 20, "{stored}");
     assert!(stored["count"].as_u64().unwrap() <= 10, "{stored}");
-    // The oldest went, the newest are there.
+    // The oldest are gone, and the newest are there.
     client.ask("tasks/get", json!({ "taskId": ids[0] })).await.fails(200, -32602);
     assert_eq!(task(&client, &ids[59]).await["status"], "completed");
     let payer = Payer::funded(&host, 1.0).await;

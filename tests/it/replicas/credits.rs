@@ -1,4 +1,4 @@
-//! A developer credit that is spent at both hosts at once.
+//! A developer credit that is spent on both hosts at once.
 
 use futures_util::future::join_all;
 use reqwest::Method;

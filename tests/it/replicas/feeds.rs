@@ -1,4 +1,4 @@
-//! What happens at one host, told live at the other.
+//! Events of one host, received live from the other.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::Hosts;
 use crate::harness::{Host, eventually, js, stream::Stream};
 
-/// How long lines may take to be stored on a machine that has other things to do.
+/// Maximum time until lines are stored, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says which call it is.
+/// Logs the number of the call.
 const SAYS: &str = "export default (req, ctx) => { ctx.log.info(`call ${req.input.n}`); return { n: req.input.n }; };";
 
-/// Which call a line is of.
+/// Returns the number of the call in a line.
 fn said(line: &Value) -> u64 {
     line["message"].as_str().and_then(|said| said.strip_prefix("call ")?.parse().ok()).unwrap()
 }
@@ -40,7 +40,7 @@ async fn what_happens_at_either_host_is_followed_at_each_once_and_from_the_last_
     for n in 0..10 {
         receipts.push(hosts.say(n as usize % 2, n).await);
     }
-    // What a busy machine stores late is told late, and out of its turn.
+    // A busy machine stores some lines late, so they arrive late and out of order.
     let mut heard = vec![];
     for _ in 0..10 {
         let line = logs.next().await.unwrap();
@@ -53,7 +53,8 @@ async fn what_happens_at_either_host_is_followed_at_each_once_and_from_the_last_
     heard.sort();
     assert_eq!(lines.iter().map(|(n, _)| *n).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
     assert_eq!(heard, receipts);
-    // Who comes back at the other host goes on there, behind a line in the order that they are stored in.
+    // A follower that reconnects to the other host continues after its last line, in the order of
+    // storage.
     drop(logs);
     let stored = eventually("all lines are stored", PATIENCE, async || {
         let page = hosts.manage(1, Method::GET, "/ai/endpoints/says/logs?limit=100", &json!({})).await.is(200).json();

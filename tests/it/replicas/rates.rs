@@ -1,4 +1,4 @@
-//! What one address may ask and get wrong, of both hosts together.
+//! Limits per address, for both hosts together.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn an_address_that_has_shown_too_many_wrong_credentials_to_one_host_waits_
         let request = hosts.request(at, Method::GET, "/ai/admin/policy").header("x-admin-token", token);
         Host::try_send(request).await.unwrap()
     };
-    // Both have asked what others count.
+    // Wait until both hosts have read each other's counts.
     tokio::time::sleep(Duration::from_millis(600)).await;
     shown(1, &hosts.admin).await.is(200);
     for _ in 0..AUTH_FAILURES {

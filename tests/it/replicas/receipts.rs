@@ -1,4 +1,4 @@
-//! Receipts of free calls that one host has answered, asked for at the other.
+//! Receipts of free calls on one host, fetched from the other.
 
 use reqwest::Method;
 

@@ -1,4 +1,4 @@
-//! Hosts that begin at one moment, and one whose clock is wrong.
+//! Hosts that start at the same moment, and a host with a wrong clock.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::harness::{Host, eventually, js};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// Folders with the keys that all hosts of a store have, and an admin token of each one's own.
+/// Creates folders with the keys that all hosts of a store share, and with different admin tokens.
 async fn folders() -> [tempfile::TempDir; 2] {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let store = Arc::new(MemoryStore::shared(Clock::default()));
@@ -51,7 +51,7 @@ async fn two_that_begin_at_one_moment_do_not_serve_with_an_admin_token_each() {
         for app in serve {
             app.shutdown(Duration::from_secs(5)).await;
         }
-        // Whoever comes next has the store for itself.
+        // The next host has the store to itself.
         let app = start(store, other.path()).await.unwrap();
         app.shutdown(Duration::from_secs(5)).await;
     }

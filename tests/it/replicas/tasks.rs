@@ -1,4 +1,4 @@
-//! MCP calls that run at one host, and clients that ask the other.
+//! MCP calls on one host, whose clients talk to the other.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const SLOW: &str = "export default async (req) => {
     return { done: true };
 };";
 
-/// Until a lease is over, and some.
+/// Longer than a lease.
 const LEFT_WITHIN: Duration = Duration::from_secs(20);
 
 impl Hosts {
@@ -23,7 +23,7 @@ impl Hosts {
         self.manage(0, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
     }
 
-    /// A message of a client that takes tasks.
+    /// Sends a message of a client with support for tasks.
     async fn mcp(&self, at: usize, method: &str, mut params: Value) -> Value {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
@@ -47,7 +47,7 @@ impl Hosts {
         begun["taskId"].as_str().unwrap().to_owned()
     }
 
-    /// The task once it has ended, as the host at `at` tells it.
+    /// Waits until the task has ended, and returns it as the host at `at` shows it.
     async fn ended(&self, at: usize, id: &str) -> Value {
         eventually("the task ends", LEFT_WITHIN, || async { Some(self.task(at, id).await).filter(|task| task["status"] != "working") })
             .await
@@ -130,7 +130,7 @@ async fn a_call_of_an_older_revision_is_taken_back_at_the_other_host() {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": { "name": "slow", "arguments": { "ms": 25_000 } } });
     let called = Host::try_send(hosts.message(0, "2025-11-25", &call).header("mcp-session-id", &session));
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
-    // Until it has begun.
+    // Repeat it, because the call may not have begun yet.
     let cancels = async {
         loop {
             tokio::time::sleep(Duration::from_millis(500)).await;

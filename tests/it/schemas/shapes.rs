@@ -1,21 +1,21 @@
-//! Schemas that are made to freeze whoever evaluates them, and some that only look so.
+//! Schemas that would block a naive validator, and some that only look dangerous.
 
 use serde_json::{Map, Value, json};
 
-/// What becomes of a schema.
+/// The expected result for a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is refused when it is published.
+    /// The publication is refused.
     Refused,
-    /// Its calls are stopped, in its own name.
+    /// Its calls are stopped, and the tool is named as the cause.
     Stopped,
-    /// It says no at once, and would be long in saying why: its calls are told no.
+    /// The input is rejected at once, although a list of the reasons would take long.
     Unfit,
-    /// It looks worse than it is: its calls are answered.
+    /// It is less dangerous than it looks: its calls are answered.
     Answered,
 }
 
-/// A schema that is made to freeze whoever evaluates it, and the input that does.
+/// A schema that could block a validator, and an input that would.
 pub struct Shape {
     pub name: &'static str,
     pub schema: Value,
@@ -24,14 +24,14 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The schema is of the member `value`.
+    /// Applies the schema to the field `value`.
     fn within_value(mut self) -> Self {
         self.schema = json!({ "properties": { "value": self.schema } });
         self
     }
 }
 
-/// Definitions of which each is made of the next.
+/// Returns definitions that each contain the next one.
 pub fn chain(levels: usize, made: impl Fn(Value) -> Value) -> Value {
     let next = |level: usize| json!({ "$ref": format!("#/$defs/d{level}") });
     let mut defs: Map<_, _> = (0..levels).map(|level| (format!("d{level}"), made(next(level + 1)))).collect();
@@ -47,7 +47,8 @@ fn refused(name: &'static str, schema: Value) -> Shape {
     Shape { name, schema, input: json!({}), fate: Fate::Refused }
 }
 
-/// A schema that applies itself more than once to a part of each value, and a value that is deep and does not fit.
+/// A schema that applies itself several times to a part of each value, and a deep value that does
+/// not match.
 pub fn recursive(name: &'static str, made: impl Fn(Value) -> Value, deeper: impl Fn(Value) -> Value) -> Shape {
     let mut node = made(json!({ "$ref": "#/$defs/n" }));
     node["type"] = json!(["object", "array"]);
@@ -55,7 +56,7 @@ pub fn recursive(name: &'static str, made: impl Fn(Value) -> Value, deeper: impl
     Shape { name, schema, input: (0..60).fold(json!(1), |inner, _| deeper(inner)), fate: Fate::Unfit }
 }
 
-/// As many steps as `schema` has times as `input` has.
+/// Takes as many steps as the size of `schema` multiplied by that of `input`.
 fn product(name: &'static str, schema: Value, input: Value) -> Shape {
     Shape { name, schema, input, fate: Fate::Stopped }
 }
@@ -64,7 +65,7 @@ fn linear(name: &'static str, schema: Value, input: Value) -> Shape {
     Shape { name, schema, input: json!({ "answer": true, "value": input }), fate: Fate::Answered }.within_value()
 }
 
-/// Text of which no part is like another.
+/// Returns a text without repetitions.
 fn random_ab(length: usize) -> String {
     let mut random = fastrand::Rng::with_seed(1);
     (0..length).map(|_| if random.bool() { 'a' } else { 'b' }).collect()

@@ -1,5 +1,5 @@
-//! Who reads `/metrics`: admins, who has the token for it, and who asks from the host's own machine, where nothing says that it was for
-//! somebody else.
+//! Access to `/metrics`: for admins, for the holder of its token, and for clients on the host's own
+//! machine unless the request was forwarded.
 
 use reqwest::Method;
 
@@ -73,7 +73,7 @@ async fn wrong_bearers_are_limited_as_other_wrong_credentials_are() {
     assert_eq!(told, [401, 401, 401, 429, 429]);
 }
 
-/// A token for metrics alone.
+/// A token for metrics only.
 const TOKEN: &str = "prometheus-0123456789";
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn the_token_for_metrics_opens_them_and_nothing_else() {
         for wrong in [&TOKEN[1..], &format!("{TOKEN}0"), &TOKEN.to_uppercase()] {
             assert_eq!(reads(&host, &[("authorization", &format!("Bearer {wrong}"))]).await, 401, "{wrong}");
         }
-        // It is nobody's credential: not as another header, and nowhere else.
+        // It is valid neither in another header nor for another path.
         for header in ["x-admin-token", "x-builder-key"] {
             assert_eq!(reads(&host, &[(header, TOKEN)]).await, 401, "{header}");
         }

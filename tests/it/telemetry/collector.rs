@@ -1,4 +1,4 @@
-//! A collector of OpenTelemetry, as small as it gets: it takes OTLP over HTTP in JSON, and keeps it.
+//! A minimal OpenTelemetry collector. It accepts OTLP as JSON over HTTP, and stores it.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::harness::eventually;
 
-/// What a collector was sent.
+/// The data that a collector received.
 #[derive(Debug, Default)]
 struct Kept {
     /// Path, headers, body.
@@ -33,7 +33,7 @@ pub struct Collector {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// A span as it was sent.
+/// A received span.
 #[derive(Debug, Clone)]
 pub struct Span {
     pub json: Value,
@@ -57,18 +57,18 @@ impl Collector {
         Self { url, kept }
     }
 
-    /// Answers everything so from now on.
+    /// Sets the status of all further answers.
     pub fn answers(&self, status: StatusCode) {
         self.kept.lock().unwrap().answers = Some(status);
     }
 
-    /// All that it was sent, as it came.
+    /// Returns everything that it received, as text.
     pub fn text(&self) -> String {
         let kept = self.kept.lock().unwrap();
         kept.requests.iter().map(|(path, headers, body)| format!("{path} {headers:?} {body}\n")).collect()
     }
 
-    /// The bodies of one kind.
+    /// Returns the bodies of one kind.
     pub fn bodies(&self, kind: &str) -> Vec<Value> {
         let kept = self.kept.lock().unwrap();
         kept.requests.iter().filter(|(path, ..)| path == kind).map(|(_, _, body)| serde_json::from_str(body).unwrap()).collect()
@@ -83,7 +83,7 @@ impl Collector {
         spans.flat_map(|scope| scope["spans"].as_array().unwrap()).map(|span| Span { json: span.clone() }).collect()
     }
 
-    /// The span of the call of this tool, once it is there, and those below it in their order.
+    /// Waits for the span of a call of this tool. Returns it and the spans below it, in order.
     pub async fn call(&self, slug: &str) -> (Span, Vec<Span>) {
         let look = || async {
             let spans = self.spans();
@@ -101,7 +101,7 @@ impl Span {
         self.json[name].as_str().unwrap_or_default()
     }
 
-    /// Nanoseconds.
+    /// Returns a time in nanoseconds.
     pub fn time(&self, name: &str) -> u64 {
         self.text(name).parse().unwrap()
     }
@@ -110,7 +110,7 @@ impl Span {
         Duration::from_nanos(self.time("endTimeUnixNano") - self.time("startTimeUnixNano"))
     }
 
-    /// An attribute.
+    /// Returns an attribute.
     pub fn told(&self, name: &str) -> String {
         let attributes = self.json["attributes"].as_array().into_iter().flatten();
         let told: BTreeMap<_, _> =

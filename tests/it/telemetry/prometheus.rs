@@ -1,4 +1,5 @@
-//! Debian's Prometheus before a loaded host: what it scrapes reads, adds up, and fills every panel of the dashboard.
+//! Debian's Prometheus scrapes a loaded host. The metrics can be parsed, are consistent, and fill
+//! every panel of the dashboard.
 
 use std::{
     fs,
@@ -16,18 +17,18 @@ use tempfile::TempDir;
 use super::metrics;
 use crate::harness::{Host, Payer, eventually, js, rounds_asked};
 
-/// What the documents show to operators.
+/// The examples in the documents for operators.
 const SHOWN: &str = include_str!("../../../docs/examples/prometheus.yml");
 const DASHBOARD: &str = include_str!("../../../docs/examples/grafana.json");
 
-/// Where Debian's package puts them.
+/// Paths of the programs in Debian's package.
 const PROGRAM: &str = "/usr/bin/prometheus";
 const TOOL: &str = "/usr/bin/promtool";
 
-/// How long it scrapes, where the long form asks for no more.
+/// Default duration of the scraping.
 const SECONDS: usize = 6;
 
-/// It ends when it is dropped.
+/// A Prometheus process. It ends when this is dropped.
 struct Prometheus {
     process: Child,
     url: String,
@@ -36,7 +37,8 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// Before this host, as the documents have it, but once a second.
+    /// Starts it for this host, with the configuration in the documents, but with a scrape every
+    /// second.
     async fn start(host: &Host) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut set = SHOWN.to_owned();
@@ -49,7 +51,8 @@ impl Prometheus {
         let checked =
             Command::new(TOOL).args(["check", "config"]).arg(&file).output().expect("no promtool: `cargo xtask test` installs Debian's");
         assert!(checked.status.success(), "{checked:?}");
-        // It does not say which port it was given: one that was free a moment ago is named.
+        // Prometheus does not report a port that the system chose. So name a port that was free a
+        // moment ago.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = Command::new(PROGRAM);
         command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(folder.path().join("data"));
@@ -59,7 +62,7 @@ impl Prometheus {
         Self { process, url: format!("http://{port}"), client, _folder: folder }
     }
 
-    /// What an expression comes to; `None` while it does not answer.
+    /// Returns the result of an expression; `None` if Prometheus does not answer.
     async fn ask(&self, expression: &str) -> Option<Value> {
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", expression).finish();
         let request = self.client.get(format!("{}/api/v1/query?{query}", self.url));
@@ -68,7 +71,7 @@ impl Prometheus {
         Some(answer["data"]["result"].clone())
     }
 
-    /// The value of an expression that has one.
+    /// Returns the value of an expression, if it has one.
     async fn value(&self, expression: &str) -> Option<f64> {
         self.ask(expression).await?[0]["value"][1].as_str()?.parse().ok()
     }
@@ -81,7 +84,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// What promtool has against a text.
+/// Returns the complaints of promtool about a text.
 fn complaints(text: &str) -> String {
     let mut command = Command::new(TOOL);
     let mut tool = command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -90,7 +93,7 @@ fn complaints(text: &str) -> String {
     format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr))
 }
 
-/// All that panels ask for.
+/// Returns the titles and expressions of all panels.
 fn panels() -> Vec<(String, String)> {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().iter();
@@ -131,7 +134,7 @@ async fn prometheus_scrapes_a_loaded_host() {
             checked += 1;
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        // Panels are looked at while there is something to see.
+        // Query the panels while there are data.
         let mut empty = vec![];
         for (panel, expression) in panels() {
             let answer = eventually(&panel, Duration::from_secs(20), || prometheus.ask(&expression)).await;
@@ -143,7 +146,8 @@ async fn prometheus_scrapes_a_loaded_host() {
         (checked, empty)
     };
     let (_, _, (checked, empty)) = tokio::join!(load(), load(), scraped);
-    // Facilitators of play money, refusals and failed jobs there may be none of; what is of each host is always there.
+    // Panels about facilitators, refusals and failed jobs may be empty: simulated payments have no
+    // facilitator, and nothing may have failed. Panels about hosts always have data.
     let may_be_empty = |expression: &str| expression.trim_end().ends_with("> 0") || expression.contains("> 0)");
     let astray: Vec<_> = empty.iter().filter(|(_, expression)| !may_be_empty(expression)).collect();
     assert!(astray.is_empty(), "panels without an answer: {astray:#?}");

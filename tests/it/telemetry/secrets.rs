@@ -1,4 +1,4 @@
-//! Nothing secret and nothing of a body leaves the host by its metrics, its traces or its log.
+//! Neither secrets nor bodies leave the host through its metrics, traces or log.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{collector::Collector, metrics};
 use crate::harness::{Host, Payer, eventually, js};
 
-/// In the lines of the log, which are objects, what each says.
+/// Parses the lines of the log, which are JSON objects.
 fn lines(log: &str) -> Vec<Value> {
     let objects = log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")));
     objects.collect()
@@ -78,7 +78,7 @@ async fn nothing_secret_and_nothing_of_a_body_is_in_anything_that_is_told() {
 #[tokio::test]
 async fn a_line_of_the_log_has_the_ids_of_the_trace_that_it_belongs_to() {
     let collector = Collector::start().await;
-    // Where nobody answers there is a line of the log.
+    // An unreachable facilitator causes a log line.
     let facilitated = Host::builder()
         .env("TOLLHOUSE_OTLP_ENDPOINT", &collector.url)
         .env("TOLLHOUSE_LOG_FORMAT", "json")

@@ -1,4 +1,5 @@
-//! Calls as a collector sees them: their stages, whose trace they are in, and what becomes of them when nobody takes them.
+//! Calls as a collector sees them: their stages, the trace to which they belong, and the case that
+//! nobody collects them.
 
 use std::{
     sync::{Arc, Mutex},
@@ -16,16 +17,16 @@ use crate::harness::{Facilitator, Host, HostBuilder, Payer, Settles, eventually,
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// How long a handler takes, beside which the way to the host and back is little.
+/// Duration of the handler. Compared with it, the way to the host and back is short.
 const RUNS_MS: u64 = 400;
-/// What a loaded machine may take longer for that way.
+/// Additional time for that way on a loaded machine.
 const WAY: Duration = Duration::from_millis(30);
 
 fn traced(collector: &Collector) -> HostBuilder {
     Host::builder().env("TOLLHOUSE_OTLP_ENDPOINT", &collector.url).env("TOLLHOUSE_OTLP_METRICS_MS", 200)
 }
 
-/// A header of a caller that has sampled its trace, or not.
+/// Returns the header of a caller whose trace is sampled or not, according to `flags`.
 fn parent(flags: &str) -> String {
     format!("00-{TRACE}-{SPAN}-{flags}")
 }
@@ -58,7 +59,7 @@ async fn a_paid_call_is_a_trace_whose_stages_add_up_to_its_time() {
     println!("stages {sum:?} of {:?}, {:.2} %; the caller's clock says {by_the_clock:?}", call.took(), share * 100.0);
     assert!((share - 1.0).abs() < 0.05, "{share}");
     assert!(call.took() <= by_the_clock && call.took() >= Duration::from_millis(RUNS_MS), "{call:?}");
-    // The call's time as its caller has it: nothing of it is in no stage, but for the way there and back.
+    // The stages add up to the time that the caller measures, except for the way there and back.
     let beside = by_the_clock.saturating_sub(sum);
     let most = by_the_clock.mul_f64(0.05) + WAY;
     assert!(beside < most, "{beside:?} of {by_the_clock:?} are in no stage");

@@ -1,4 +1,4 @@
-//! A host whose public URL has a path, behind a proxy that takes the path off what it passes on.
+//! A host whose public URL has a path, behind a proxy that strips the path.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +18,13 @@ async fn host() -> Host {
     Host::builder().flag("--base-url", URL).start().await
 }
 
-/// What the proxy makes of an address that a browser was led to.
+/// Returns an address as the proxy passes it on.
 fn passed_on(address: &str) -> &str {
     let path = address.strip_prefix(PATH).unwrap_or_else(|| panic!("`{address}` is not below the host"));
     if path.is_empty() { "/" } else { path }
 }
 
-/// Signs in as a browser does that is led by the page's own form.
+/// Signs in with the form of the page, as a browser does.
 async fn signed_in<'h>(host: &'h Host, credential: &str) -> Browser<'h> {
     let mut browser = Browser::new(host);
     let mut form = form(&browser.page("/dashboard/sign-in?to=/dashboard/account").await, "/tools-host/dashboard/session");

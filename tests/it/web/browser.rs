@@ -1,22 +1,22 @@
-//! A browser without script: it keeps one session, and sends the forms that pages have.
+//! A browser without script. It has one session, and submits the forms of pages.
 
 use reqwest::{Method, RequestBuilder};
 
 use super::{html, values};
 use crate::harness::{Answer, Host};
 
-/// Who looks at pages, signed in or not.
+/// A browser, signed in or not.
 pub struct Browser<'h> {
     pub host: &'h Host,
-    /// The session's cookie, `name=value`.
+    /// The session cookie, `name=value`.
     pub cookie: Option<String>,
 }
 
-/// A form as it stands on a page.
+/// A form on a page.
 #[derive(Debug, Clone)]
 pub struct Form {
     pub action: String,
-    /// What its hidden fields say.
+    /// The hidden fields.
     pub fields: Vec<(String, String)>,
 }
 
@@ -33,7 +33,7 @@ impl<'h> Browser<'h> {
         browser
     }
 
-    /// A request as this browser makes it.
+    /// Returns a request as this browser makes it.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.host.request(method, path).header("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
         match &self.cookie {
@@ -46,38 +46,38 @@ impl<'h> Browser<'h> {
         self.host.send(self.request(Method::GET, path)).await
     }
 
-    /// The markup of a page that is there.
+    /// Fetches a page that must exist. Returns its markup.
     pub async fn page(&self, path: &str) -> String {
         html(&self.get(path).await.is(200))
     }
 
-    /// Sends these fields as a form of the host's own pages does.
+    /// Submits these fields, as a form on the host's own pages does.
     pub async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let request = self.request(Method::POST, path).header("sec-fetch-site", "same-origin");
         self.host.send(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await
     }
 
-    /// Sends a form of a page, filled in.
+    /// Fills a form in and submits it.
     pub async fn submit(&self, form: &Form, filled: &[(&str, &str)]) -> Answer {
         let hidden = form.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let fields: Vec<_> = hidden.chain(filled.iter().copied()).collect();
         self.post(&form.action, &fields).await
     }
 
-    /// Opens the page, and sends its form with this action, filled in.
+    /// Opens a page, fills its form with this action in, and submits it.
     pub async fn fill(&self, path: &str, action: &str, filled: &[(&str, &str)]) -> Answer {
         let page = self.page(path).await;
         self.submit(&form(&page, action), filled).await
     }
 }
 
-/// The first form of a page with this action.
+/// Returns the first form on a page with this action.
 pub fn form(page: &str, action: &str) -> Form {
     forms(page).into_iter().find(|form| form.action == action).unwrap_or_else(|| panic!("no form asks for {action}: {page}"))
 }
 
-/// All forms of a page, with their hidden fields.
+/// Returns all forms on a page, with their hidden fields.
 pub fn forms(page: &str) -> Vec<Form> {
     let whole = page.split("<form").skip(1).map(|rest| rest.split("</form>").next().unwrap());
     whole

@@ -1,4 +1,4 @@
-//! What a builder's pages say of calls and money, held against the API that they are made of.
+//! A builder's pages about calls and money, compared with the API from which they are made.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,24 +15,24 @@ use crate::{
     revenue::tool,
 };
 
-/// A handler that fails as it is asked to.
+/// A handler that fails if its input says so.
 const SOMETIMES: &str = "export default async (req) => {
     if (req.input.fail === 'throws') throw new Error('came to nothing');
     if (req.input.fail === 'status') return new Response('no', { status: 404 });
     return { n: req.input.n ?? null };
 };";
 
-/// Rows of the tables on a page, without their headings.
+/// Returns the number of table rows on a page, without headings.
 fn rows(html: &str) -> usize {
     html.matches("<th scope=\"row\">").count()
 }
 
-/// The rows of a page and of those that follow it.
+/// Returns the number of rows on a page and the following ones.
 async fn all_rows(browser: &Browser<'_>, path: &str) -> usize {
     let (mut next, mut found) = (Some(path.to_owned()), 0);
     while let Some(path) = next {
         let html = browser.page(&path).await;
-        // The table of events, or of calls, is the last one.
+        // The table of events or calls is the last one on the page.
         found += rows(html.rsplit("<table").next().unwrap());
         let behind = html.split("rel=\"next\"").next().filter(|before| before.len() < html.len());
         next = behind.map(|before| values(&before[before.rfind('<').unwrap()..], "href")[0].clone());
@@ -40,7 +40,7 @@ async fn all_rows(browser: &Browser<'_>, path: &str) -> usize {
     found
 }
 
-/// Where the numbers of a row lead, by the row's name, with what they say.
+/// Returns the links of the numbers in a row, with their texts.
 fn links(html: &str, table: &str, row: &str) -> Vec<(String, String)> {
     let begin = format!("aria-label=\"{table}\"");
     let rows = html.split(begin.as_str()).nth(1).unwrap_or_else(|| panic!("no {table}: {html}")).split("</table>").next().unwrap();
@@ -55,7 +55,7 @@ fn links(html: &str, table: &str, row: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What the API adds up for a builder, once it has so many calls.
+/// Waits until the API has counted this many calls. Returns its report.
 async fn report(host: &Host, key: &str, calls: u64) -> Value {
     eventually("all calls are counted", Duration::from_secs(10), || async {
         let report = host.as_builder(key, Method::GET, "/ai/builders/revenue?since=30d", &Value::Null).await.is(200).json();
@@ -64,7 +64,8 @@ async fn report(host: &Host, key: &str, calls: u64) -> Value {
     .await
 }
 
-/// A builder with two tools, of which one was called nine times for money, and the other four times for nothing.
+/// Creates a builder with two tools. One of them was called nine times for money, the other four
+/// times free of charge.
 async fn sold(host: &Host) -> (String, Value) {
     let (_, key) = host.register("Earner").await;
     for (slug, price) in [("earns", 0.012_345), ("is-free", 0.0)] {
@@ -188,7 +189,7 @@ async fn nobody_reads_what_another_earned() {
     }
     assert!(html(&others.get("/dashboard/tools/earns/calls").await.is(403)).contains("not_owner"));
     html(&others.get("/dashboard/tools/none-such/calls").await.is(404));
-    // An admin names whose they are.
+    // An admin must name the builder.
     let admin = Browser::signed_in(&host, &host.admin).await;
     for path in pages {
         admin.get(&format!("{path}?builderId={builder}")).await.is(200);
@@ -201,7 +202,7 @@ async fn nobody_reads_what_another_earned() {
         let refused = holder.get(path).await.is(401);
         assert!(html(&refused).contains("unauthorized"), "{path}");
     }
-    // What their credential is not for ends no session.
+    // A refusal for a missing right does not end the session.
     assert!(holder.page("/dashboard/credit").await.contains("$1"));
 }
 
@@ -234,7 +235,8 @@ async fn calls_are_shown_as_they_ended_and_failures_by_what_they_have_in_common(
         assert!(links.contains(&format!("/dashboard/tools/earns/log?callId={}", call["callId"].as_str().unwrap())), "{links:?}");
         assert!(seen.contains(if call["cold"] == true { " cold" } else { " warm" }), "{seen}");
     }
-    // Script follows the same list, and tells its rows apart; what is over is followed by nobody.
+    // The script follows the same list, and can identify the rows. A list that ends in the past is
+    // not followed.
     let ids: Vec<_> = calls.iter().map(|call| call["callId"].as_str().unwrap().to_owned()).collect();
     assert_eq!((values(&page, "data-row"), values(&page, "data-live")), (ids, vec!["/dashboard/api/ai/endpoints/earns/calls".to_owned()]));
     let part = browser.page(&format!("{}?rows=2", values(&page, "data-rows")[0])).await;
@@ -250,7 +252,7 @@ async fn calls_are_shown_as_they_ended_and_failures_by_what_they_have_in_common(
     let counted: BTreeMap<_, _> = texts(&page, "dt").into_iter().zip(texts(&page, "dd")).collect();
     assert_eq!(["Calls", "Succeeded", "Failed", "Charged"].map(|name| counted[name].as_str()), ["9", "6", "3", "6"]);
     assert_eq!(all_rows(&browser, "/dashboard/tools/earns/calls?code=succeeded&since=1h").await, 6);
-    // A day that is over is shown without those of today, in the sums too.
+    // A list of an earlier day does not include today's calls, nor do its sums.
     let past = browser.page("/dashboard/tools/earns/calls?since=2d&until=1d").await;
     let counted: BTreeMap<_, _> = texts(&past, "dt").into_iter().zip(texts(&past, "dd")).collect();
     assert!(text(&past).contains("No call fits.") && counted["Calls"] == "0", "{counted:?}");
@@ -350,7 +352,7 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
     assert!(says.starts_with("Calls by day. Most in a day: 4, on ") && row.matches("<path").count() == 2, "{row}");
     assert!(texts(&page, "figcaption").concat().contains("5 calls in 30 days, 1 failed."));
     assert!(text(&page).contains("a payment was taken") && values(&page, "href").contains(&"/dashboard/events".to_owned()));
-    // The last events are followed, and stay as many as they are.
+    // The latest events are followed live, and their number stays the same.
     assert_eq!(values(&page, "data-live"), ["/dashboard/api/ai/builders/events"]);
     let [shown, last, most] = ["data-row", "data-rows", "data-most"].map(|name| values(&page, name));
     assert_eq!((shown.len(), last, most), (10, vec!["/dashboard/events".to_owned()], vec!["10".to_owned()]));
@@ -385,7 +387,7 @@ async fn home_says_whose_calls_do_not_run_and_what_can_be_paid_out() {
         text(page.split("id=\"needs\"").nth(1).unwrap().split("</section>").next().unwrap())
     };
     assert!(needs(&host).await.contains("Nothing needs you."));
-    // What stops its owner's own calls is the code's doing.
+    // If even the owner's own calls are stopped, the code is the cause.
     for _ in 0..5 {
         host.as_builder(&key, Method::POST, "/tools/is-stopped", &json!({})).await.is(502);
     }
@@ -427,7 +429,7 @@ async fn the_page_of_a_tool_shows_its_owner_how_it_was_called() {
         assert_eq!((page.matches("class=\"col\"").count(), page.matches("class=\"col bad\"").count()), (1, 1), "one bar, a part of it bad");
         assert_eq!((page.matches("class=\"step\"").count(), page.matches("class=\"step bad\"").count()), (1, 1));
     }
-    // Strangers are shown what is stored, which what its owner read has brought about.
+    // Strangers see the stored numbers, which reading by the owner has produced.
     for browser in [Browser::new(&host), Browser::signed_in(&host, &other).await] {
         let page = browser.page(path).await;
         assert!(!page.contains("class=\"tabs\"") && !page.contains("class=\"col bad\""), "what failed is its owner's business");

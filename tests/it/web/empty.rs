@@ -1,4 +1,4 @@
-//! What stands where nothing is: each has a command, which does what it says as it stands.
+//! Empty states of pages. Each has a command that works unchanged.
 
 use reqwest::Method;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::{
     harness::{Host, js},
 };
 
-/// The command of what is empty on a page.
+/// Returns the command in the empty state of a page.
 fn command(html: &str) -> String {
     let empty = html.split("<div class=\"empty\">").nth(1).unwrap_or_else(|| panic!("nothing is empty: {html}"));
     code(empty, "sh").swap_remove(0)
@@ -38,7 +38,7 @@ async fn the_command_of_an_empty_page_does_what_it_says() {
     for path in ["/dashboard/revenue", "/dashboard/events?kind=payout.paid", "/dashboard/payouts"] {
         does(command(&builder.page(path).await)).await;
     }
-    // Where payouts go is said now; that there is no packet is left.
+    // Now the payout address is set. The page is still empty because there is no payout.
     does(command(&builder.page("/dashboard/payouts").await)).await;
 
     does(command(&html(&page(&host, "/dashboard").await.is(200)))).await;

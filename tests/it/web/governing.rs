@@ -1,4 +1,4 @@
-//! What admins decide about tools, by pages without script: reviews, and taking down.
+//! Admins' decisions about tools, on pages without script: reviews and takedowns.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ use crate::{
     revenue::tool,
 };
 
-/// Waits for an admin: `code.eval`.
+/// Needs an approval, for `code.eval`.
 const EVALUATES: &str = "export default (req) => {\n  return eval('1');\n};";
 
-/// Words that make markup where somebody forgets that they are words.
+/// Text that would become markup if it were not escaped.
 const HOSTILE: &str = "</bdi></p><script>alert(1)</script><img src=x onerror=alert(1)> \u{202e}evil";
 
 async fn publish(host: &Host, key: &str, tool: &Value) -> Value {
@@ -30,7 +30,7 @@ async fn record(host: &Host, slug: &str) -> Value {
     host.manage(Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200).json()["endpoint"].clone()
 }
 
-/// The form of a page that asks for `operation` and decides so.
+/// Returns the form of `operation` with this decision.
 pub fn deciding(page: &str, operation: &str, decision: &str) -> Form {
     let wanted = ("text:/decision".to_owned(), decision.to_owned());
     let action = format!("/dashboard/do/{operation}");
@@ -135,7 +135,7 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
     let done: Vec<_> = trail["entries"].as_array().unwrap().iter().map(|entry| (&entry["path"], &entry["outcome"]["status"])).collect();
     assert_eq!(done, [(&json!("/ai/admin/reviews/asks"), &json!(200)), (&json!("/ai/admin/reviews/asks"), &json!(200))]);
 
-    // Nothing of it waits any more; what it has can be taken back.
+    // There is nothing left to review. Granted capabilities can be revoked.
     let revoked = decide(&admin, "asks", "revoke", &[("flag:/capabilities/httpGetJson", "true")]).await.is(303);
     assert_eq!(record(&host, "asks").await["capabilities"]["httpGetJson"], false);
     admin.page(revoked.has("location")).await;
@@ -180,7 +180,7 @@ async fn a_review_of_what_has_changed_meanwhile_is_refused_and_says_what_came() 
 #[tokio::test]
 async fn words_of_builders_are_text_where_they_are_reviewed() {
     let host = Host::start().await;
-    // What turns words around is refused where builders publish it.
+    // Characters that reverse the text direction are refused at publication.
     let words = HOSTILE.split(" \u{202e}").next().unwrap();
     let (id, key) = host.register(words).await;
     let admin = Browser::signed_in(&host, &host.admin).await;
@@ -227,7 +227,7 @@ async fn an_admin_takes_a_tool_down_from_its_own_page() {
     admin.submit(&form, &[("some:/reason", "a complaint")]).await.is(303);
     assert_eq!(record(&host, "taken").await["review"]["decision"]["reason"], "a complaint");
     stranger.get(path).await.is(404);
-    // What was read before is of no use twice.
+    // A form that was read before the decision is outdated.
     admin.submit(&form, &[]).await.is(412);
     let restore = deciding(&admin.page(path).await, "decideReview", "restore");
     admin.submit(&restore, &[]).await.is(303);

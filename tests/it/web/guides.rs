@@ -1,4 +1,4 @@
-//! The guides: what they promise is there, and every block of shell in them does what it says.
+//! The guides: their promises hold, and every shell block in them works.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{all_pages, html, page, texts, values};
 use crate::{docs, harness::Host, revenue::tool};
 
-/// As a newcomer reads them: the first is what the contract promises.
+/// In reading order. The first one is the guide that the contract promises.
 const GUIDES: [&str; 2] = ["/guides/x402-agent-payment-infrastructure", "/guides/build-a-tool"];
 
 #[tokio::test]
@@ -18,13 +18,13 @@ async fn every_block_of_a_guide_does_what_it_says() {
         let text = String::from_utf8(host.get(&format!("{guide}.md")).await.is(200).body.to_vec()).unwrap();
         let blocks = docs::blocks_of(&text);
         assert!(blocks.len() > 5, "{guide}");
-        // One terminal, as a reader has.
+        // All blocks run in one shell, as for a reader.
         assert_eq!(text.contains("It is free here"), host.url == free.url, "{text}");
         let script = format!("cd fixtures/clients\nexport CREDIT={}\n{}", host.mint(50.0).await, blocks.join("\n"));
         let done = docs::run(&script, folder.path()).await;
         let (said, told) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert!(done.status.success(), "{guide}: {script}\n{said}\n{told}");
-        // The one that asks what is to be paid.
+        // The block that asks for the price.
         let unpaid = if guide == GUIDES[0] { vec![402] } else { vec![] };
         let statuses: Vec<_> = docs::statuses(&told).collect();
         let refused: Vec<_> = statuses.iter().copied().filter(|status| !matches!(status, 200..300)).collect();
@@ -71,7 +71,7 @@ async fn a_guide_is_its_markdown_for_who_asks_for_that() {
     for guide in GUIDES {
         let twin = host.get(&format!("{guide}.md")).await.is(200);
         assert_eq!((twin.has("content-type"), twin.has("vary")), ("text/markdown; charset=utf-8", "accept"));
-        // It is for programs, those of other origins' pages too.
+        // The text version is for programs, including pages of other origins.
         assert_eq!((twin.header("access-control-allow-origin"), twin.header("content-security-policy")), (Some("*"), None));
         let asked = host.send(host.request(Method::GET, guide).header("accept", "text/markdown, */*;q=0.1")).await.is(200);
         assert_eq!(asked.body, twin.body);

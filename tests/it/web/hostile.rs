@@ -1,4 +1,5 @@
-//! What others wrote stays text, whatever it is: it makes no element, runs nothing, and hides nothing.
+//! Foreign text stays text, whatever it contains. It creates no element, runs nothing, and hides
+//! nothing.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +7,7 @@ use serde_json::json;
 use super::{html, page, text};
 use crate::{harness::Host, listing::fixed};
 
-/// Texts that have made markup of pages elsewhere.
+/// Texts that have become markup on other sites.
 pub(super) const HOSTILE: [&str; 40] = [
     "<script>alert(1)</script>",
     "</title><script>alert(1)</script>",
@@ -50,12 +51,12 @@ pub(super) const HOSTILE: [&str; 40] = [
     "\u{feff}x\u{e0041}\u{2028}y",
 ];
 
-/// How many elements of each name there are, and what attributes they have, but for the names of odd characters.
+/// Returns the elements with their attributes, except for marks of odd characters.
 pub(super) fn shape(html: &str) -> Vec<String> {
     let html = html.replace("<span class=\"odd\">", "");
     let tags = html.split('<').skip(1).map(|rest| rest.split('>').next().unwrap());
     let named = tags.map(|tag| {
-        // What is between quotes is a value.
+        // Text between quotes is a value.
         tag.split('"').step_by(2).collect::<String>()
     });
     named.filter(|tag| tag != "/span" && tag != "code" && tag != "/code").collect()
@@ -71,7 +72,7 @@ fn browsers_are_shown_the_same_words() {
 async fn words_of_others_make_no_markup() {
     let host = Host::start().await;
     let of = async |slug: &str, words: &str| {
-        // Tags are of ASCII, and short.
+        // Tags must be ASCII and short.
         let tag = if words.len() <= 32 && words.bytes().all(|byte| (b' '..=b'~').contains(&byte)) { words } else { "tag" };
         let mut tool = fixed(slug, words, 0.01, &[tag]);
         tool["description"] = json!(words);
@@ -105,7 +106,7 @@ async fn words_of_others_make_no_markup() {
     assert_eq!(list.matches("<svg").count(), 1, "its own");
 }
 
-/// Most bytes of a page that others made as long as they could.
+/// Maximum size of a page, in bytes, when others fill it as much as they can.
 const LONGEST: usize = 80 << 10;
 
 #[tokio::test]
@@ -150,7 +151,7 @@ async fn words_of_the_address_make_no_markup() {
     }
 }
 
-/// Every byte of it as `%XX`.
+/// Encodes every byte as `%XX`.
 fn form_urlencoded(words: &str) -> String {
     words.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

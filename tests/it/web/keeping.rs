@@ -1,4 +1,4 @@
-//! What a tool's owner does with it once it is there: secrets, settings, versions, the log.
+//! Pages with which an owner maintains a tool: secrets, settings, versions, the log.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ async fn a_secret_is_set_replaced_and_removed_and_never_comes_back() {
     }
     assert_eq!(page.matches("type=\"password\"").count(), 3);
     assert!(values(&page, "autocomplete").iter().all(|kind| kind == "off"), "browsers keep none of it");
-    // The forms of a secret's own row.
+    // Returns the form in a secret's row.
     let row = |page: &str, operation: &str| {
         let of_token = |form: &super::browser::Form| form.fields.iter().any(|(_, value)| value == "TOKEN");
         forms(page).into_iter().find(|form| form.action.ends_with(operation) && of_token(form)).unwrap()
@@ -79,7 +79,7 @@ async fn a_tool_is_paused_narrowed_and_kept_apart_by_its_settings() {
     let page = browser.page(SETTINGS).await;
     browser.submit(&of(&page, "text:/status"), &[]).await.is(303);
     host.call("kept", &json!({})).await.fails(409, "endpoint_paused", "tool");
-    // A form of an earlier revision changes nothing.
+    // A form of an earlier revision has no effect.
     let answer = browser.submit(&of(&page, "text:/status"), &[]).await.is(412);
     assert!(values(&html(&answer), "href").contains(&SETTINGS.to_owned()), "there is a way back");
     let page = browser.page(SETTINGS).await;
@@ -109,7 +109,7 @@ async fn a_tool_is_paused_narrowed_and_kept_apart_by_its_settings() {
     assert_eq!(row("cpuMs"), (Some("500".to_owned()), ["none", "700", "500"].map(str::to_owned).to_vec()));
     assert_eq!(row("wallMs"), (Some("9000".to_owned()), ["4,000", "300,000", "4,000"].map(str::to_owned).to_vec()));
     assert_eq!(row("ops"), (None, ["none", "10,000", "1,000"].map(str::to_owned).to_vec()));
-    // Empty again, all are as by default.
+    // If all fields are empty again, the defaults apply.
     browser.submit(&of(&page, "json:/limits"), &[("number:/limits/cpuMs", "")]).await.is(303);
     assert_eq!(record(&host, &key).await["ownLimits"], json!({}));
 
@@ -161,7 +161,7 @@ async fn versions_are_read_by_their_lines_compared_and_run_again() {
     browser.submit(&form(&page, "/dashboard/do/updateEndpoint"), &[]).await.is(303);
     assert_eq!(record(&host, &key).await["version"], old.as_str());
 
-    // A line that is as long as a source may be, and as many lines.
+    // A line that is as long as a source may be, and a source with as many lines.
     let long = |fill: &str| format!("export default () => 1; //{}", fill.repeat((255 << 10) / fill.len()));
     let [one, two, many] = [
         change(&long("a\u{7f}")).await,
@@ -252,7 +252,7 @@ async fn a_log_is_read_by_level_words_call_and_page() {
     let one = text(&browser.page(&format!("{LOG}?callId={call}")).await);
     assert!(one.contains("One call") && one.contains("✓ succeeded"), "{one}");
     browser.get(&format!("{LOG}?level=loud")).await.is(400);
-    // Without leave to write one, that is why it is empty.
+    // Without the capability, the page says that this is why the log is empty.
     let silent = json!({ "slug": "silent", "title": "Silent", "handlerType": "receipt_echo", "safetyAttestation": { "accepted": true } });
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &silent).await.is(200);
     assert!(text(&browser.page("/dashboard/tools/silent/log").await).contains("It may write no log"));

@@ -1,4 +1,4 @@
-//! The list of tools, and each tool's own page.
+//! The list of tools, and the page of each tool.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     listing::fixed,
 };
 
-/// The slugs of the rows, in their order.
+/// Returns the slugs of the rows, in order.
 fn rows(html: &str) -> Vec<String> {
     let rows = html.split("<ul class=\"rows\">").nth(1).and_then(|rest| rest.split("</ul>").next()).unwrap_or_default();
     values(rows, "href").into_iter().filter_map(|link| link.strip_prefix("/dashboard/tools/").map(str::to_owned)).collect()
@@ -148,7 +148,7 @@ async fn everyone_is_told_how_a_tool_is_called_and_whose_it_is() {
     host.get("/ai/endpoints/counted/usage").await.fails(404, "unknown_endpoint", "caller");
 }
 
-/// The blocks of code on a page that are of a language.
+/// Returns the code blocks on a page in a language.
 pub(super) fn code(html: &str, language: &str) -> Vec<String> {
     let begin = format!("<code class=\"language-{language}\">");
     html.split(begin.as_str()).skip(1).map(|rest| text(rest.split("</code>").next().unwrap())).collect()
@@ -181,7 +181,7 @@ async fn the_lines_that_call_a_tool_call_it() {
         if let Some(line) = lines.get(1) {
             let done = docs::run(&format!("CREDIT={credit}\n{line}"), folder.path()).await;
             let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            // One that needs others' hosts fails where there is no network; none is refused.
+            // A tool that calls other hosts fails without a network. No call is refused.
             let statuses: Vec<_> = docs::statuses(&said).collect();
             let answered = !statuses.is_empty() && statuses.iter().all(|status| matches!(status, 200 | 502));
             assert!(done.status.success() && answered, "{slug}: {line}\n{done:?}");

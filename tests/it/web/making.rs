@@ -1,4 +1,5 @@
-//! A tool is written, checked, run and published by forms alone, without script; what was typed is never lost, nor what others did.
+//! A tool is written, checked, run and published with forms only, without script. Neither the
+//! user's input nor changes by others are lost.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ const NEW: &str = "/dashboard/new";
 const SOURCE: &str = "export default (req, ctx) => {\n  ctx.log.info('shouting');\n  return { text: req.input.text.toUpperCase() };\n};\n";
 const SCHEMA: &str = "{\"type\":\"object\",\"required\":[\"text\"],\"properties\":{\"text\":{\"type\":\"string\"}}}";
 
-/// A form of a tool, filled in.
+/// Returns the fields of a tool's form, filled in.
 fn filled<'a>(source: &'a str, button: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![
         ("title", "Shout"),
@@ -32,7 +33,7 @@ fn filled<'a>(source: &'a str, button: &'a str) -> Vec<(&'a str, &'a str)> {
     ]
 }
 
-/// What stands in a field of many lines.
+/// Returns the content of a text area.
 fn field(html: &str, name: &str) -> String {
     let begin = format!(" name=\"{name}\"");
     let rest = html.split("<textarea").find(|rest| rest.split('>').next().unwrap().contains(&begin)).unwrap();
@@ -44,7 +45,7 @@ fn edit(slug: &str) -> String {
     format!("/dashboard/tools/{slug}/edit")
 }
 
-/// A published tool of a builder's, with who looks after it.
+/// Publishes a builder's tool, and signs the builder in.
 async fn published<'h>(host: &'h Host, slug: &str) -> (String, Browser<'h>) {
     let (_, key) = host.register("Maker").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool(slug, 0.01, SOURCE)).await.is(200);
@@ -52,7 +53,7 @@ async fn published<'h>(host: &'h Host, slug: &str) -> (String, Browser<'h>) {
     (key, browser)
 }
 
-/// The form as it stands on its page, with all that a browser sends of it.
+/// Returns the fields of the form on a page, as a browser sends them.
 fn standing(html: &str) -> Vec<(String, String)> {
     let inside = html.split("<form class=\"sheet\"").nth(1).unwrap().split("</form>").next().unwrap();
     let mut fields: Vec<_> = ["description", "tags", "source", "inputSchema", "outputSchema", "allowedHosts"]
@@ -68,7 +69,7 @@ fn standing(html: &str) -> Vec<(String, String)> {
     fields
 }
 
-/// Sends the form of a tool again as it stands on a page, but for these fields.
+/// Submits the form of a tool as it is on a page, with these fields replaced.
 async fn again(browser: &Browser<'_>, slug: &str, html: &str, but: &[(&str, &str)]) -> Answer {
     let mut fields = standing(html);
     fields.retain(|(name, _)| but.iter().all(|(other, _)| other != name));
@@ -159,7 +160,7 @@ async fn a_draft_is_run_before_it_is_published_and_a_change_names_what_differs()
         rows.len() == 2 && rows[0].contains("its builder, hereit <i>throws</i> now") && rows[1].contains("its builder, over HTTP"),
         "{rows:?}"
     );
-    // Its source is told apart by what its words are, and is text.
+    // The source is highlighted by its tokens, and is text.
     for marked in ["<span class=\"k\">export</span>", "<span class=\"s\">'&lt;i&gt;no&lt;/i&gt;'</span>"] {
         assert!(versions.contains(marked), "{marked}: {versions}");
     }
@@ -178,7 +179,7 @@ async fn a_price_is_told_with_what_its_builder_gets_of_it() {
         let shown = text(&html(&again(&browser, "priced", &page, &[("do", "check"), ("priceUsd", odd)]).await));
         assert!(!shown.contains("you get"), "{odd}: {shown}");
     }
-    // What is the host's own it keeps.
+    // The host charges no fee for its own tools.
     host.publish(&tool("own", 0.01, SOURCE)).await;
     let admin = Browser::signed_in(&host, &host.admin).await;
     assert!(!admin.page(&edit("own")).await.contains("data-fee-bps") && !admin.page(NEW).await.contains("data-fee-bps"));
@@ -213,7 +214,7 @@ async fn somebody_elses_change_is_shown_and_never_overwritten() {
         text(&gone_on)
     );
     assert_eq!(field(&gone_on, "source"), mine[0].1);
-    // One more change: what was not seen is not gone on from.
+    // There is another change. The user cannot continue from one that they have not seen.
     host.as_builder(&key, Method::PATCH, "/ai/endpoints/shared", &json!({ "description": "Third." })).await.is(200);
     let conflict = html(&again(&browser, "shared", &gone_on, &[("do", "publish"), ("attested", "true")]).await.is(412));
     again(&browser, "shared", &conflict, &[("do", "onto-2")]).await.is(412);
@@ -241,7 +242,7 @@ async fn what_is_blocked_is_told_by_rule_and_field() {
         assert!(shown.contains("Handler: secret.aws-access-key, which is not published here"), "{button}: {shown}");
         assert_eq!(answer.matches(&leak).count(), 1, "{button}: where it was typed, and nowhere else");
     }
-    // What waits for an admin says so, and where.
+    // If a change needs a review, the page says so, and where.
     let source = "export default () => eval('1');";
     let fields = [("source", source), ("attested", "true")];
     assert!(
@@ -264,7 +265,8 @@ async fn a_form_holds_its_text_as_it_is_whatever_that_is() {
     let page = browser.page(&edit("odd")).await;
     assert_eq!((page.matches("<script").count(), page.matches("<img").count(), page.matches("</textarea>").count()), (4, 0, 7), "{page}");
     assert!(text(&page).contains("What cannot be seen stands in 1 of its lines, first in line 3"), "{}", text(&page));
-    // A field brings no carriage return and no NUL back: what was not touched is no change all the same.
+    // A field does not return carriage returns and NULs. An untouched field must not count as a
+    // change nevertheless.
     let shown = html(&again(&browser, "odd", &page, &[("do", "review")]).await.is(200));
     assert!(text(&shown).contains("there is nothing to publish"), "{}", text(&shown));
     again(&browser, "odd", &page, &[("do", "publish"), ("attested", "true"), ("priceUsd", "0.5")]).await.is(303);

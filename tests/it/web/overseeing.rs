@@ -1,4 +1,4 @@
-//! What admins see of the host, and what they decide about builders and money, by pages without script.
+//! The admins' pages about the host, and their decisions about builders and money, without script.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
 const SOURCE: &str = "export default () => ({ done: true });";
 const ADDRESS: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
-/// Words that make markup where somebody forgets that they are words.
+/// Text that would become markup if it were not escaped.
 const HOSTILE: &str = "</bdi><script>alert(1)</script><img src=x onerror=alert(1)>";
 
 fn is_text(page: &str) {
@@ -91,7 +91,7 @@ async fn a_policy_is_saved_as_it_was_read_or_not_at_all() {
     (wanted["builderCapabilities"]["logs"], wanted["tier"], wanted["maxEndpointsPerBuilder"]) = (json!(false), json!("jitless"), json!(7));
     (wanted["requireReview"], wanted["limits"]["wallMs"]) = (json!(true), json!(20_000));
     assert_eq!(policy().await, wanted);
-    // What it would narrow is said before, and saves nothing.
+    // The preview of a narrower policy lists its effects, and saves nothing.
     let (_, key) = host.register("Toolsmith").await;
     let mut slow = tool("slow", 0.0, SOURCE);
     slow["limits"] = json!({ "wallMs": 20_000 });
@@ -167,7 +167,7 @@ async fn a_credit_is_minted_once_and_its_token_shown_once() {
     let shown = text(&html(&shown));
     let token = shown.split("dc_").nth(1).map(|rest| format!("dc_{}", rest.split("Copy").next().unwrap())).unwrap();
     assert_eq!(host.credit_balance(&token).await, 2_500_000);
-    // A second click mints nothing, and shows nothing.
+    // A second click mints nothing, and shows no token.
     assert!(!text(&html(&admin.submit(&mint, &filled).await.is(200))).contains("dc_"));
     let list = admin.page(path).await;
     is_text(&list);
@@ -215,7 +215,7 @@ async fn an_admin_sees_which_tools_take_up_the_sandbox() {
     let cells = |row: &str| row.split("<td").skip(1).take(3).map(|cell| text(&format!("<td{cell}"))).collect::<Vec<_>>();
     assert_eq!(cells(row), ["0", "2", share], "{row}");
     assert!(text(&page).contains("2 of 2 tools"), "{page}");
-    // Script asks for the table again, and for nothing else.
+    // The script requests only the table again.
     let part = admin.page(&values(&page, "data-rows")[0]).await;
     let row = part.split("<tr>").find(|row| row.contains(">calm<")).unwrap();
     assert_eq!(cells(row), ["0", "2", share], "{part}");
@@ -275,7 +275,7 @@ async fn a_receipt_is_given_back_from_its_own_page() {
     let form = |page: &str| form(page, "/dashboard/do/giveRefund");
     let some = form(&admin.page(&path).await);
     for _ in 0..2 {
-        // Clicked twice it is given back once.
+        // Two clicks give one refund.
         admin.submit(&some, &[("number:/amountUsd", "0.1"), ("some:/reason", HOSTILE)]).await.is(303);
     }
     assert!(text(&stranger.page(&path).await).contains("Given back: $0.1"));

@@ -1,4 +1,4 @@
-//! Payouts, events and credit as pages, and the forms on them.
+//! Pages and forms for payouts, events and credit.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -98,7 +98,7 @@ async fn events_are_told_by_kind_and_by_tool() {
     let one = browser.page("/dashboard/events?tool=tool-one&kind=endpoint.created").await;
     assert_eq!(values(&one, "data-live"), ["/dashboard/api/ai/builders/events?kind=endpoint.created&endpointSlug=tool-one"]);
     assert!(values(&one, "data-row").iter().all(|id| id.starts_with("evt_")) && values(&one, "data-row").len() == 1, "{one}");
-    // Script has the page, and asks for as many rows as it was told of.
+    // The script already has the page, and requests only as many rows as there are new events.
     assert_eq!(values(&one, "data-rows"), ["/dashboard/events?kind=endpoint.created&tool=tool-one"]);
     let part = browser.page("/dashboard/events?kind=endpoint.created&rows=1").await;
     assert!(part.starts_with("<div id=\"rows\">") && part.matches("<tr>").count() == 2 && !part.contains("<h2"), "{part}");
@@ -110,7 +110,7 @@ async fn events_are_told_by_kind_and_by_tool() {
     }
     assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains('\u{202e}'), "{page}");
 
-    // Every kind that the API knows can be chosen, and has words.
+    // Every kind of event in the API can be selected, and has a description.
     let select = page.split("<select id=\"kind\"").nth(1).unwrap().split("</select>").next().unwrap();
     let offered: BTreeSet<_> = values(select, "value").into_iter().filter(|kind| !kind.is_empty()).collect();
     let refused =

@@ -1,11 +1,12 @@
-//! What the API can do, people can do by pages: every operation is asked for by one, or stands below with the reason why not.
+//! Completeness: every operation of the API is used by a page, or is listed below with the reason
+//! why not.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use regex::Regex;
 use tollhouse::http;
 
-/// Operations that no page asks for, and why.
+/// Operations that no page uses, and the reasons.
 const OF_PROGRAMS: &[(&str, &str)] = &[
     ("callTool", "the trial of a tool asks for it by the tool's own address"),
     ("challengeTool", "as callTool"),
@@ -28,7 +29,7 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("rotateMasterKey", "for who runs the host, beside the file of the new key"),
 ];
 
-/// All that pages are written in.
+/// Returns the sources of all pages.
 fn written(folder: &Path) -> String {
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();

@@ -1,4 +1,4 @@
-//! What every answer says to the browser, how much it weighs, and by which names it is had.
+//! Security headers, sizes and addresses of all answers.
 
 use reqwest::{Method, header::HeaderMap};
 use serde_json::json;
@@ -6,13 +6,13 @@ use serde_json::json;
 use super::{all_pages, html, page, values};
 use crate::harness::{Answer, Host};
 
-/// Bytes that a first visit may weigh: markup, style, scripts.
+/// Maximum number of bytes of a first visit: markup, style, scripts.
 const MOST: [usize; 3] = [40 << 10, 16 << 10, 30 << 10];
 
-/// Bytes of a document for people, which is read at length.
+/// Maximum number of bytes of a document for people, which is longer.
 const DOCUMENT: usize = 100 << 10;
 
-/// Pages of refusals.
+/// Error pages.
 const REFUSED: [(&str, u16); 8] = [
     ("/dashboard/nothing", 404),
     ("/dashboard/tools/none-such", 404),

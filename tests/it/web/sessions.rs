@@ -1,4 +1,4 @@
-//! Who signs in, what a session is good for, and when it ends.
+//! Sign-in, the rights of a session, and its end.
 
 use reqwest::Method;
 use serde_json::json;
@@ -86,7 +86,7 @@ async fn a_page_of_an_error_knows_who_is_signed_in() {
     }
 }
 
-/// The fields of the page's form that sends again what was sent, but for the form's own.
+/// Returns the fields of a form that repeats an earlier one, without its own token.
 fn sent(form: &Form) -> Vec<(&str, &str)> {
     form.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).filter(|(name, _)| *name != "csrf").collect()
 }
@@ -135,7 +135,7 @@ async fn a_form_of_an_earlier_session_is_sent_again_by_the_one_there_is() {
     assert!(done.has("location").starts_with("/dashboard/payouts?done="), "{done:?}");
 }
 
-/// A page that carries them on would be a hundred times as long as they are.
+/// A page that preserves the fields would be a hundred times as long as they are.
 #[tokio::test]
 async fn a_form_of_very_many_fields_is_refused() {
     let host = Host::start().await;
@@ -144,7 +144,7 @@ async fn a_form_of_very_many_fields_is_refused() {
     }
 }
 
-/// Carried, each field has a longer name, and others come beside them.
+/// When they are preserved, the fields have longer names, and there are additional fields.
 #[tokio::test]
 async fn the_largest_form_goes_through_the_sign_in_that_carries_it_on() {
     const MOST_BYTES: usize = 1 << 20;
@@ -167,7 +167,7 @@ async fn a_secret_is_typed_again_after_a_session_has_ended() {
     let fields = [("path:slug", "x"), ("text:/name", "A"), ("text:/value", "hush-hush")];
     let answer = Browser::new(&host).post("/dashboard/do/setSecret", &fields).await.is(401);
     assert!(!html(&answer).contains("hush"), "{answer:?}");
-    // Of a key that was changed meanwhile, too; scripts are told so, and are led nowhere.
+    // The same applies if the key was replaced meanwhile. Scripts get an error, and no redirect.
     let (_, key) = host.register("A builder").await;
     let browser = Browser::signed_in(&host, &key).await;
     let token = form(&browser.page("/dashboard/account").await, "/dashboard/sign-out").fields[0].1.clone();
@@ -215,17 +215,18 @@ async fn sessions_outlive_a_restart_and_not_another_admin_token() {
     let mut host = Host::start().await;
     let cookie = Browser::signed_in(&host, &host.admin).await.cookie;
     host.restart().await;
-    // The port is another, and so is the name of the cookie.
+    // The port has changed, and with it the name of the cookie.
     let (_, token) = cookie.as_deref().unwrap().split_once('=').unwrap();
     let port = host.url.rsplit(':').next().unwrap().to_owned();
     let browser = Browser { host: &host, cookie: Some(format!("tollhouse-{port}={token}")) };
     assert!(browser.page("/dashboard/account").await.contains("admin of this host"));
 }
 
-/// What a request claims to be, its headers, and its body.
+/// The description of a request, its headers, and its body.
 type Forged<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
 
-/// Requests that a page of another site has a browser make, or that somebody makes who read no page of the session.
+/// Requests that a page of another site causes, or that somebody makes who cannot read the
+/// session's pages.
 #[tokio::test]
 async fn forged_requests_change_nothing() {
     let host = Host::start().await;
@@ -259,7 +260,7 @@ async fn forged_requests_change_nothing() {
             assert!(!what.is_empty());
         }
     }
-    // As GET, and by the way of scripts.
+    // Also as GET, and as scripts send them.
     browser.get("/dashboard/sign-out").await.is(405);
     let script = |headers: &[(&str, &str)]| {
         let request = browser.request(Method::DELETE, "/dashboard/api/ai/endpoints/victim");
@@ -354,14 +355,14 @@ async fn a_link_signs_one_browser_in() {
     let signed_in = Browser { host: &host, cookie: answer.has("set-cookie").split(';').next().map(str::to_owned) };
     assert!(text(&signed_in.page("/dashboard/account").await).contains("A builder"));
     browser.submit(&form, &[]).await.is(401);
-    // What a link is made of is no session's cookie.
+    // The token of a link is not valid as a session cookie.
     let (name, _) = signed_in.cookie.as_deref().unwrap().split_once('=').unwrap();
     let other = host.manage(Method::POST, "/ai/builders/sign-in-links", &json!(null)).await.is(200).json();
     let (_, token) = other["url"].as_str().unwrap().split_once("link=").unwrap();
     Browser { host: &host, cookie: Some(format!("{name}={token}")) }.get("/dashboard/account").await.is(303);
 }
 
-/// A token that reads as one of the admin's sessions or links, and is none.
+/// Returns a token with the form of an admin's session or link, which is not valid.
 fn forged(owner: &str, n: usize) -> String {
     format!("{owner}.{:A<22}.{}A", n, "B".repeat(42))
 }

@@ -1,4 +1,4 @@
-//! Receipts and payments as slips.
+//! Pages of receipts and payments.
 
 use serde_json::json;
 

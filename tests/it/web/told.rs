@@ -1,4 +1,5 @@
-//! What pages say in words: amounts with whether they are real, facts as they are read, and to each reader what is theirs.
+//! Texts on pages: amounts and whether they are real, readable facts, and content that depends on
+//! the reader.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use crate::{
 const SOURCE: &str = "export default async (req) => { if (req.input.fail) throw new Error('no'); return { done: true }; };";
 const ADDRESS: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
-/// A builder's key with a tool that was sold once, for a quarter of a dollar; and the receipt.
+/// Creates a builder with a tool that was sold once, for a quarter of a dollar. Returns the
+/// builder's id and key, and the receipt.
 async fn sold(host: &Host) -> (String, String, String) {
     let (id, key) = host.register("Earner").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", 0.25, SOURCE)).await.is(200);
@@ -61,7 +63,7 @@ async fn every_amount_says_that_it_is_not_real() {
     host.manage(Method::POST, &path, &json!({ "decision": "approve" })).await.is(200);
     assert!(text(&builder.page(&packet).await).contains("Decided"));
 
-    // What a credit paid is no more real, which its receipt does not say of itself.
+    // A payment from a credit is simulated too, although the receipt does not say so.
     assert_eq!(host.receipt(&receipt).await["simulated"], false);
     let slip = text(&html(&page(&host, &format!("/dashboard/receipts/{receipt}")).await.is(200)));
     assert!(slip.contains("$0.25 ✓ paid from credit ◇ simulated"), "{slip}");

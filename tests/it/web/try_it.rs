@@ -1,4 +1,4 @@
-//! A tool is called from its page: by its forms alone, and paid for once.
+//! A tool is called from its page with forms only, and paid for once.
 
 mod browser;
 mod paid;
@@ -17,7 +17,7 @@ use crate::{
     listing::fixed,
 };
 
-/// Answers its input.
+/// Returns its input.
 const ECHO: &str = "export default (req) => ({ echo: req.input });";
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn a_failing_tool_is_told_of_in_its_own_words_and_nothing_is_charged() {
     assert!(said.contains("The tool answered that it failed: nothing was charged.") && said.contains("418"), "{said}");
 }
 
-/// A tool whose words, schema, result and errors are these.
+/// Returns a tool with this text everywhere: in its description, schema, result and errors.
 fn all_of(slug: &str, words: &str, price: f64) -> serde_json::Value {
     let mut tool = fixed(slug, words, price, &["tag"]);
     tool["description"] = json!(words);
@@ -131,7 +131,7 @@ fn all_of(slug: &str, words: &str, price: f64) -> serde_json::Value {
     tool
 }
 
-/// What elements there are, whatever the members are called by which they are in order.
+/// Returns the elements of a page, independent of the names of fields, which determine their order.
 fn sorted(html: &str) -> Vec<String> {
     let mut shape = shape(html);
     shape.sort_unstable();
@@ -151,7 +151,7 @@ async fn words_of_others_make_no_markup_of_a_form_nor_of_an_answer() {
         let answer = browser.press_on(&terms, "of play money").await.is(200);
         [fields, as_json, terms, answer].map(|page| html(&page))
     };
-    // What is not seen, and what is too odd for a name, has no field of its own.
+    // Fields with invisible or odd names get no input.
     let mut plain = vec![];
     for (place, words) in ["plain", "plain\u{202e}"].into_iter().enumerate() {
         plain.push(pages(&format!("plain-{place}"), words).await.map(|page| sorted(&page)));

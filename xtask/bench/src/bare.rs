@@ -1,4 +1,5 @@
-//! What the host is held against: one axum route that parses JSON and sends it back, in a process of its own.
+//! The baseline for comparisons: one axum route that parses JSON and returns it, in a separate
+//! process.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,7 +15,7 @@ use crate::Failure;
 /// The hidden command that serves the route.
 pub(crate) const COMMAND: &str = "--bare";
 
-/// The route, being served. Dropping it ends the process.
+/// The running route. Dropping it ends the process.
 pub(crate) struct Bare {
     child: Child,
     address: SocketAddr,
@@ -39,7 +40,7 @@ impl Drop for Bare {
     }
 }
 
-/// Serves the route, its address on standard output.
+/// Serves the route. Prints its address to standard output.
 pub(crate) fn serve() -> Result<(), Failure> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;

@@ -1,4 +1,4 @@
-//! Calls through the whole host, by HTTP.
+//! Benchmarks of calls through the whole host over HTTP.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::{
     load::{self, CONNECTIONS, Figures, INPUT, Subject, latencies},
 };
 
-/// Endpoints whose first call is timed, for each setting of the spares.
+/// Number of endpoints whose first call is timed, for each setting of the spares.
 const COLD_CALLS: usize = 30;
-/// Between cold calls, so that a spare is back in its place.
+/// Pause between cold calls, so that a new spare is ready.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Throughput and latencies of echoes, and of first calls.
+/// Measures throughput and latencies of echoes, and of first calls.
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let cores = std::thread::available_parallelism()?;
@@ -44,7 +44,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Throughput and latencies of the echoes, each beside the bare route's.
+/// Measures throughput and latencies of the echoes, compared with the bare route.
 fn warm(options: &Options, host: &Host, bare: std::net::SocketAddr) -> Result<(), Failure> {
     println!("{:<28}{:>4}{:>12}{:>11}{:>11}{:>9}{:>10}", "", "conn", "calls/s", "p50", "p99", "calls", "p50");
     let subject = |what, address, path| Subject { what, address, request: Request::post(path, INPUT) };
@@ -65,15 +65,15 @@ fn warm(options: &Options, host: &Host, bare: std::net::SocketAddr) -> Result<()
     Ok(())
 }
 
-/// Publishes those whose first calls are timed.
+/// Publishes the endpoints whose first calls are timed.
 pub(crate) fn publish_cold(host: &Host) -> Result<(), Failure> {
     (0..COLD_CALLS).try_for_each(|n| publish(host, &format!("bench-cold-{n:02}"), &format!("// version {n}")))
 }
 
-/// The first call of each version, one after the other.
+/// Times the first call of each version, one after the other.
 pub(crate) fn cold(host: &Host) -> Result<Figures, Failure> {
     let mut client = Client::connect(host.address())?;
-    // The connection and the host's own first call are not what is measured.
+    // The connection and the host's own first call must not be measured.
     client.expect_ok(&Request::post("/tools/receipt-echo-free", INPUT))?;
     let mut taken = Vec::new();
     for n in 0..COLD_CALLS {
@@ -83,12 +83,12 @@ pub(crate) fn cold(host: &Host) -> Result<Figures, Failure> {
     Ok(Figures::of(taken, Duration::from_secs(1)))
 }
 
-/// Publishes an echo, whose version is the comment's.
+/// Publishes an echo. The comment makes its version unique.
 pub(crate) fn publish(host: &Host, slug: &str, comment: &str) -> Result<(), Failure> {
     publish_with(host, slug, comment, &json!({ "type": "object" }))
 }
 
-/// An echo whose input and result are held against `schema`.
+/// Publishes an echo with `schema` for input and result.
 fn publish_with(host: &Host, slug: &str, comment: &str, schema: &Value) -> Result<(), Failure> {
     let body = json!({
         "slug": slug,

@@ -1,7 +1,8 @@
-//! What a host costs by how many endpoints it has: from a hundred to a million.
+//! Measures the cost of a host by the number of endpoints, from a hundred to a million.
 //!
-//! Endpoints are published over HTTP once, one of each kind; then their rows are written again and again under other names, ids and words
-//! of the same length, past the host, which only the full size needs.
+//! One endpoint of each kind is published over HTTP. Then copies of its rows, with other names, ids
+//! and words of the same length, are written directly to the store, because only the full size
+//! needs them.
 
 use std::{
     path::Path,
@@ -24,25 +25,25 @@ use crate::{
 
 const SIZES: [usize; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
 
-/// What stands in the rows that are written again: as long as what takes its place.
+/// Placeholders in the rows to copy. They have the same length as their replacements.
 const SLUG: &str = "bulk-wwwwwwww-0000000";
 const WORDS: [&str; 4] = ["wordonex", "wordtwox", "wordthre", "wordfour"];
 const TAGS: [&str; 2] = ["tagoneyy", "tagtwoyy"];
 
-/// Words that there are of each kind.
+/// Number of different words of each kind.
 const VOCABULARY: u64 = 20_000;
 const DISTINCT_TAGS: u64 = 300;
 
-/// Endpoints whose rows are written at once.
+/// Number of endpoints whose rows are written at once.
 const AT_ONCE: usize = 500;
-/// Changes, lists and searches that are timed.
+/// Number of timed changes, lists and searches.
 const TIMES: usize = 40;
 const CONNECTIONS: usize = 16;
 
-/// What was freed is given back to the system by then.
+/// By then, freed memory has been returned to the system.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
 
-/// Kinds of rows that an endpoint has for what happened to it, not for what it is.
+/// Tables with the history of an endpoint, which is not copied.
 const PAST: [Space; 3] = [Space::Events, Space::Audit, Space::Logs];
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
@@ -70,7 +71,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
         "calls/s",
         "ratio"
     );
-    // What all are held against stands beside them: a machine is not as quick at one time as at another.
+    // All measurements are relative to a small host that runs next to it, because the machine's
+    // speed varies.
     let fewest = tempfile::tempdir()?;
     let beside = Host::start(options, fewest.path(), &[])?;
     call::publish(&beside, "bench-echo", "")?;
@@ -87,7 +89,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     beside.stop()
 }
 
-/// Publishes the endpoint whose rows are written again; answers its id.
+/// Publishes the endpoint whose rows are copied, and returns its id.
 fn publish(host: &Host) -> Result<String, Failure> {
     let [one, two, three, four] = WORDS;
     let body = json!({
@@ -107,7 +109,7 @@ fn publish(host: &Host) -> Result<String, Failure> {
 
 type Rows = Vec<(Space, Vec<u8>, Vec<u8>)>;
 
-/// The rows that an endpoint has.
+/// Reads the rows of an endpoint.
 fn rows(data: &Path, id: &str) -> Result<Rows, Failure> {
     runtime()?.block_on(async {
         let store = SledStore::open(data.join("store"), SledConfig::default())?;
@@ -126,7 +128,7 @@ fn rows(data: &Path, id: &str) -> Result<Rows, Failure> {
     })
 }
 
-/// An id as 16 bytes.
+/// Returns an id as 16 bytes.
 fn packed(id: &str) -> [u8; 16] {
     id.split_once('_').and_then(|(_, id)| ulid::Ulid::from_string(id).ok()).map_or([0; 16], |id| id.to_bytes())
 }
@@ -155,11 +157,11 @@ fn fill(data: &Path, rows: &Rows, id: &str, numbers: std::ops::Range<usize>) -> 
     })
 }
 
-/// What stands in rows, and what takes its place.
+/// Returns the placeholders with their replacements.
 fn names(id: &str, number: usize, random: &mut fastrand::Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
     let new_id = ulid::Ulid::from_parts(1_700_000_000_000 + number as u64, random.u128(..));
     let prefix = id.split_once('_').map_or("", |(prefix, _)| prefix);
-    // Some words are in every third text, most in few.
+    // Some words are in a third of all texts, most in few.
     let mut word = |kinds: u64| {
         let share = random.f64();
         spelt((share * share * share * kinds as f64) as u64)
@@ -175,7 +177,7 @@ fn names(id: &str, number: usize, random: &mut fastrand::Rng) -> Vec<(Vec<u8>, V
     new
 }
 
-/// A word of eight letters for a number.
+/// Returns a word of eight letters for a number.
 fn spelt(number: u64) -> String {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..8)
@@ -204,9 +206,9 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
-/// One line of the table.
+/// Measures one size, and prints a line of the table.
 fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(), Failure> {
-    // The first one brings the store to where it was filled to.
+    // The first start completes the store after the bulk write.
     let began = Instant::now();
     Host::start(options, data, &[])?.stop()?;
     let first = began.elapsed();
@@ -254,7 +256,7 @@ fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(),
     host.stop()
 }
 
-/// How long requests of the admin's take, one after the other.
+/// Times admin requests, one after the other.
 fn timed(host: &Host, mut request: impl FnMut(usize) -> Request) -> Result<Figures, Failure> {
     let mut taken = Vec::new();
     for turn in 0..TIMES {

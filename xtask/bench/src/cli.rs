@@ -1,4 +1,5 @@
-//! What a builder waits for at a shell: help, a deploy on loopback, and from a save until it is served. Each beside the bar that is set for it.
+//! Measures waiting times of a builder at the command line: help, a deployment to a local host, and
+//! from a save until it is served. Each is compared with its target.
 
 use std::{
     fs,
@@ -17,34 +18,34 @@ use crate::{
     host::{ADMIN_TOKEN, Host},
 };
 
-/// How often each is done.
+/// Number of repetitions.
 const ROUNDS: usize = 31;
 
 const HELP: Duration = Duration::from_millis(20);
 const DEPLOY: Duration = Duration::from_millis(500);
 const SAVE: Duration = Duration::from_millis(150);
 
-/// How long anything may take before the run is given up.
+/// Maximum time of a step before the run is aborted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures all three.
+/// Runs all three measurements.
 ///
 /// # Errors
 ///
-/// A command that fails; a save that is never served.
+/// A command fails, or a save is never served.
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     println!("the command line, {ROUNDS} times each; p50 beside its bar");
     let home = tempfile::tempdir()?;
     help(options)?;
     run(tollhouse(options, home.path()).args(["init", "shout"]))?;
     let folder = home.path().join("shout");
-    // Cases come after what is measured, and would take the machine from it.
+    // Test cases run after the measured part, and would slow the machine down.
     fs::remove_file(folder.join("cases.jsonc"))?;
     deploy(options, home.path(), &folder)?;
     saves(options, home.path(), &folder)
 }
 
-/// Beside a program that does nothing.
+/// Compared with a program that does nothing.
 fn help(options: &Options) -> Result<(), Failure> {
     let timed = |mut command: Command| -> Result<Duration, Failure> {
         let began = Instant::now();
@@ -64,7 +65,7 @@ fn help(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// From the command's start to its end; and how much of that the host took.
+/// Times the whole command, and the host's part of it.
 fn deploy(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let host = Host::start(options, data.path(), &[])?;
@@ -85,7 +86,7 @@ fn deploy(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> 
     host.stop()
 }
 
-/// From when a handler is written until a call is answered by it; and how much of that was publishing.
+/// Times from writing a handler until it answers a call, and the part for publishing.
 fn saves(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> {
     let mut dev = Dev::start(options, home, folder)?;
     dev.published()?;
@@ -117,7 +118,7 @@ fn saves(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The command line of somebody who has nothing.
+/// Returns the command line program in an empty environment.
 fn tollhouse(options: &Options, home: &Path) -> Command {
     let mut command = Command::new(&options.host);
     command.current_dir(home).env("HOME", home).env("XDG_CONFIG_HOME", home.join("config")).env("TOLLHOUSE_WORKER", &options.worker);
@@ -125,7 +126,7 @@ fn tollhouse(options: &Options, home: &Path) -> Command {
     command
 }
 
-/// Runs a command that has to end well; what it said.
+/// Runs a command that must succeed, and returns its output.
 fn run(command: &mut Command) -> Result<String, Failure> {
     let ended = command.output()?;
     if !ended.status.success() {
@@ -134,13 +135,13 @@ fn run(command: &mut Command) -> Result<String, Failure> {
     Ok(String::from_utf8(ended.stdout)?)
 }
 
-/// The handler, in another version.
+/// Writes another version of the handler.
 fn write(folder: &Path, round: usize) -> Result<(), Failure> {
     let source = format!("export default async (req: {{ input: {{ text: string }} }}) => ({{ text: `${{req.input.text}} {round}` }});\n");
     Ok(fs::write(folder.join("handler.ts"), source)?)
 }
 
-/// What stands in `published …, in 41 ms`.
+/// Returns the milliseconds in `published …, in 41 ms`.
 fn millis(said: &str) -> Result<Duration, Failure> {
     let line = said.lines().find(|line| line.contains("published ")).ok_or("nothing was published")?;
     let number = line.rsplit_once(" in ").and_then(|(_, rest)| rest.split(' ').next()).ok_or("it does not say how long it took")?;
@@ -164,7 +165,7 @@ fn told(what: &str, took: &mut [Duration], bar: Duration, beside: &str) {
     );
 }
 
-/// A `dev` that serves a folder. Dropping it ends it.
+/// A running `dev` command. Dropping it ends it.
 struct Dev {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -179,7 +180,7 @@ impl Dev {
         Ok(Self { child, lines })
     }
 
-    /// The next line that tells of a publish.
+    /// Returns the next line that reports a publish.
     fn published(&mut self) -> Result<String, Failure> {
         loop {
             let line = self.lines.next().ok_or("`dev` ended")??;
@@ -192,7 +193,7 @@ impl Dev {
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        // By what it heeds: its workers end with it.
+        // With a signal that it handles, so that its workers end too.
         _ = Command::new("kill").arg(self.child.id().to_string()).status();
         _ = self.child.wait();
     }

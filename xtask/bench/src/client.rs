@@ -1,4 +1,5 @@
-//! A blocking HTTP/1.1 client that keeps its connection: little enough not to be what is measured.
+//! A blocking HTTP/1.1 client with a persistent connection. Small enough not to influence the
+//! measurement.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -10,10 +11,10 @@ use rustix::net::{self, AddressFamily, SocketType};
 
 use crate::Failure;
 
-/// An address of loopback's that nobody else has.
+/// A loopback address that no other client uses.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A request, in bytes but for the host's name.
+/// A request in bytes, except the host's name.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     method: &'static str,
@@ -40,7 +41,7 @@ impl Request {
         self
     }
 
-    /// As it is sent to the host at `address`.
+    /// Returns the request for the host at `address`.
     pub(crate) fn bytes(&self, address: SocketAddr) -> Vec<u8> {
         format!(
             "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json\r\n{}content-length: {}\r\n\r\n{}",
@@ -54,7 +55,7 @@ impl Request {
     }
 }
 
-/// A connection from another address than all others have, on which nothing is sent yet.
+/// Opens a connection from a separate address, without sending anything.
 pub(crate) fn socket_from_elsewhere(address: SocketAddr) -> Result<TcpStream, Failure> {
     socket_from(ELSEWHERE, address)
 }
@@ -66,11 +67,11 @@ fn socket_from(own: Ipv4Addr, address: SocketAddr) -> Result<TcpStream, Failure>
     Ok(TcpStream::from(socket))
 }
 
-/// One kept connection.
+/// A persistent connection.
 pub(crate) struct Client {
     address: SocketAddr,
     stream: BufReader<TcpStream>,
-    /// The status line and the headers of the last answer, as they came.
+    /// Status line and headers of the last answer.
     head: String,
     body: Vec<u8>,
 }
@@ -80,12 +81,12 @@ impl Client {
         Self::over(TcpStream::connect(address)?, address, Duration::from_secs(30))
     }
 
-    /// A connection from another address than all others have, whose answers may take so long.
+    /// Opens a connection from a separate address, with a maximum time for answers.
     pub(crate) fn from_elsewhere(address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
         Self::connect_from(ELSEWHERE, address, patience)
     }
 
-    /// A connection from this address, one of loopback's, whose answers may take so long.
+    /// Opens a connection from this loopback address, with a maximum time for answers.
     pub(crate) fn connect_from(own: Ipv4Addr, address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
         Self::over(socket_from(own, address)?, address, patience)
     }
@@ -96,16 +97,17 @@ impl Client {
         Ok(Self { address, stream: BufReader::new(stream), head: String::new(), body: Vec::new() })
     }
 
-    /// Sends a request whose answer has to be 200.
+    /// Sends a request that must be answered with 200.
     ///
     /// # Errors
     ///
-    /// The answer, when it is another one.
+    /// Any other answer.
     pub(crate) fn expect_ok(&mut self, request: &Request) -> Result<(), Failure> {
         self.timed(request).map(drop)
     }
 
-    /// The same, and how long it took from the first byte sent to the last one read.
+    /// Sends a request that must be answered with 200. Returns the time from the first byte sent to
+    /// the last byte received.
     pub(crate) fn timed(&mut self, request: &Request) -> Result<Duration, Failure> {
         let bytes = request.bytes(self.address);
         let began = Instant::now();
@@ -118,22 +120,22 @@ impl Client {
         Err(format!("{} answered {status}: {}", request.path, String::from_utf8_lossy(&self.body)).into())
     }
 
-    /// Sends a request that may be answered in any way; the answer's status.
+    /// Sends a request, and returns the status of its answer.
     ///
     /// # Errors
     ///
-    /// No answer.
+    /// There is no answer.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<u16, Failure> {
         self.stream.get_mut().write_all(&request.bytes(self.address))?;
         self.read()
     }
 
-    /// The body of the last answer.
+    /// Returns the body of the last answer.
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// A header of the last answer.
+    /// Returns a header of the last answer.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let headers = self.head.lines().filter_map(|line| line.split_once(':'));
         headers.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
@@ -171,12 +173,12 @@ impl Client {
         Ok(status)
     }
 
-    /// Reads one chunk behind `body`; false when it was the last.
+    /// Appends one chunk to `body`. Returns false if it was the last.
     fn read_chunk(&mut self) -> Result<bool, Failure> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         let (length, before) = (usize::from_str_radix(line.trim(), 16)?, self.body.len());
-        // The chunk's end is read with it.
+        // Includes the line break after the chunk.
         self.body.resize(before + length + 2, 0);
         self.stream.read_exact(&mut self.body[before..])?;
         self.body.truncate(before + length);

@@ -1,8 +1,10 @@
-//! How many endpoints a machine holds: what a warm one takes of the memory, how long the first call of a version takes where a spare
-//! waits, and how a host with 10,000 endpoints on 2 GB does while one in a hundred is called.
+//! Measures how many endpoints fit on a machine: memory of a warm endpoint, time of the first call
+//! of a version with a spare, and a host with 10,000 endpoints on 2 GB of which one in a hundred is
+//! called.
 //!
-//! Memory is what the system counts: a process's own is what it alone has written to, its share is that and its part of what
-//! several have in common, the program's file and what a worker has of the zygote that it was forked from.
+//! Memory is as the system counts it: private memory is what only the process has written to. The
+//! proportional share also includes its part of shared memory: the program's file, and pages that a
+//! worker shares with its zygote.
 
 use std::{
     fs,
@@ -18,16 +20,16 @@ use crate::{
     victims::{self, ENDPOINTS},
 };
 
-/// Of the large host's endpoints those that are called at once.
+/// Number of endpoints of the large host that are called at the same time.
 const HOT: usize = 100;
-/// How often others become hot.
+/// Interval at which the set of called endpoints changes.
 const TURNS: usize = 3;
 const CONNECTIONS: usize = 16;
-/// Calls of one endpoint after which it is looked at.
+/// Numbers of calls of one endpoint after which it is measured.
 const CALLS: [usize; 4] = [1, 100, 1_000, 5_000];
-/// Until a worker that has nothing to do has collected its garbage.
+/// Time until an idle worker has collected its garbage.
 const REST: Duration = Duration::from_secs(3);
-/// What the host takes for its own where the machine has 2 GB.
+/// The host's own defaults on a machine with 2 GB.
 const SETTINGS: [(&str, &str); 2] = [("TOLLHOUSE_SANDBOX_MEMORY", "1073741824"), ("TOLLHOUSE_SANDBOX_PROCESSES", "128")];
 const GIB_KB: u64 = 1 << 20;
 
@@ -38,11 +40,11 @@ struct Memory {
     share: u64,
 }
 
-/// Prints the figures.
+/// Prints the results.
 ///
 /// # Errors
 ///
-/// An answer that was not 200; memory that the system does not tell of.
+/// An answer that is not 200, or memory that the system does not report.
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     for (what, zygote) in [("workers forked from a zygote", "true"), ("workers started by themselves", "false")] {
         println!("{what}");
@@ -51,7 +53,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     many(options)
 }
 
-/// One endpoint, and the first calls of others.
+/// Measures one endpoint, and the first calls of others.
 fn one(options: &Options, zygote: &str) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let host = Host::start(options, data.path(), &[("TOLLHOUSE_SANDBOX_ZYGOTE", zygote)])?;
@@ -63,7 +65,7 @@ fn one(options: &Options, zygote: &str) -> Result<(), Failure> {
     let host = Host::start(options, data.path(), &settings)?;
     let mut client = Client::connect(host.address())?;
     let call = Request::post("/tools/bench-cold-00", INPUT);
-    // A second one beside it: what two have in common is nobody's own.
+    // A second endpoint, because memory that two processes share is not private.
     client.expect_ok(&Request::post("/tools/bench-cold-01", INPUT))?;
     let known = workers(&host)?;
     let mut calls = 0;
@@ -80,13 +82,13 @@ fn one(options: &Options, zygote: &str) -> Result<(), Failure> {
     host.stop()
 }
 
-/// The largest of what the workers have for their own that are not `known`.
+/// Returns the largest private memory of workers that are not `known`.
 fn own_of_new(host: &Host, known: &[u32]) -> Result<u64, Failure> {
     let new = workers(host)?.into_iter().filter(|pid| !known.contains(pid)).map(|pid| memory(pid).map(|memory| memory.own));
     new.collect::<Result<Vec<_>, _>>()?.into_iter().max().ok_or_else(|| "no worker".into())
 }
 
-/// Many endpoints, few of which are called.
+/// Measures many endpoints of which few are called.
 fn many(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let tools = data.path().join("tools");
@@ -105,7 +107,7 @@ fn many(options: &Options) -> Result<(), Failure> {
     );
     for turn in 0..TURNS {
         let names: Vec<_> = (turn * HOT..(turn + 1) * HOT).map(name).collect();
-        // Those that were hot before, and the first calls of these.
+        // Includes evicting the previous endpoints, and the first calls of these.
         run(&host, &names, Duration::from_secs(2))?;
         let (figures, failed) = run(&host, &names, Duration::from_secs(options.seconds))?;
         let workers = workers(&host)?;
@@ -129,7 +131,7 @@ fn name(number: usize) -> String {
     format!("bench-hot-{number:05}")
 }
 
-/// Calls all of these in turns, for so long. How long the calls took, and how many were not answered with 200.
+/// Calls all of these in turn. Returns the times, and the number of answers other than 200.
 fn run(host: &Host, names: &[String], span: Duration) -> Result<(Figures, usize), Failure> {
     let began = Instant::now();
     let parts = in_parallel(|part| {
@@ -150,7 +152,7 @@ fn run(host: &Host, names: &[String], span: Duration) -> Result<(Figures, usize)
     Ok((Figures::of(parts.into_iter().flat_map(|(taken, _)| taken).collect(), began.elapsed()), failed))
 }
 
-/// Does so many parts at once.
+/// Runs parts concurrently.
 fn in_parallel<T: Send>(work: impl Fn(usize) -> Result<T, Failure> + Sync) -> Result<Vec<T>, Failure> {
     thread::scope(|scope| {
         let parts: Vec<_> = (0..CONNECTIONS)
@@ -165,7 +167,7 @@ fn in_parallel<T: Send>(work: impl Fn(usize) -> Result<T, Failure> + Sync) -> Re
     })
 }
 
-/// The host's children that hold a handler or may: all but those that they are forked from.
+/// Returns the host's child processes that are workers, without zygotes.
 fn workers(host: &Host) -> Result<Vec<u32>, Failure> {
     let parent = format!(" {} ", host.id());
     let is_worker = |pid: &u32| {

@@ -1,6 +1,6 @@
-//! Why a run ends without its figures.
+//! The error of an aborted run.
 
 use std::error::Error;
 
-/// Whatever it is, people are told.
+/// Any error, shown to people.
 pub(crate) type Failure = Box<dyn Error>;

@@ -1,8 +1,9 @@
-//! One builder's attacks beside another builder's calls: of each kind of victim how many are refused, and how long the others take, as a
-//! ratio to what they take beside as many calls of an honest tool.
+//! Measures the effect of one builder's attacks on another builder's calls: for each kind of
+//! victim, the refused calls, and the latency compared with a neighbor that calls an honest tool as
+//! often.
 //!
-//! The attacker has as many connections as it likes, from many addresses. A victim asks for less than its share: it must be served, each
-//! time. How long that takes is for whoever reads it.
+//! The attacker uses many connections from many addresses. A victim uses less than its share, so
+//! each of its calls must be served. Latencies are printed but not judged.
 
 use std::{
     collections::BTreeMap,
@@ -23,26 +24,26 @@ use crate::{
     mcp,
 };
 
-/// Connections of the attacker, and addresses that they come from in turn.
+/// Number of the attacker's connections, and of the addresses they use in turn.
 const ATTACKERS: u8 = 64;
 const ADDRESSES: u8 = 40;
-/// How often each victim calls, in calls per second, each from an address of its own.
+/// Calls per second of each victim, from an address of its own.
 const PACE: f64 = 20.0;
-/// How long a victim waits.
+/// Maximum time that a victim waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a victim was answered: how long each took that was served, and how many were not, by status.
+/// Answers to a victim: times of served calls, and number of others by status.
 #[derive(Debug, Default)]
 struct Met {
     taken: Vec<Duration>,
     refused: BTreeMap<u16, usize>,
 }
 
-/// Measures each pair for as long as the options say.
+/// Measures each pair for the time in the options.
 ///
 /// # Errors
 ///
-/// A victim that was refused a call below its share.
+/// A victim was refused a call below its share.
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let host = Host::start(options, data.path(), &[("TOLLHOUSE_REGISTRATION_PRICE_USD", "0")])?;
@@ -59,7 +60,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
         print!("{:<12}", kind.unwrap_or("nothing"));
         for (number, met) in beside(host.address(), kind, &victims, span)?.into_iter().enumerate() {
             let (away, other) = (met.refused.get(&503).copied().unwrap_or(0), met.refused.values().sum::<usize>());
-            // Who is told to wait for its turn has had more than its share.
+            // 429 means that the victim has used more than its share.
             refused += other - met.refused.get(&429).copied().unwrap_or(0);
             let calls = met.taken.len() + other;
             let p99 = Figures::of(met.taken, span).quantile(0.99).as_secs_f64() * 1e3;
@@ -75,7 +76,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     if refused == 0 { Ok(()) } else { Err(format!("{refused} calls of victims were not served").into()) }
 }
 
-/// What the victims send, by name.
+/// Returns the requests of the victims by name.
 fn victims(host: &Host) -> Result<Vec<(&'static str, Request)>, Failure> {
     const KEEPS: &str = "export default async (req, ctx) => { await ctx.kv.set('a', req.input); return ctx.kv.get('a'); };";
     let key = register(host, "Victim")?;
@@ -99,7 +100,7 @@ fn victims(host: &Host) -> Result<Vec<(&'static str, Request)>, Failure> {
     ])
 }
 
-/// All victims beside one kind of attack, or beside none.
+/// Runs all victims during one kind of attack, or alone.
 fn beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], span: Duration) -> Result<Vec<Met>, Failure> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -114,7 +115,7 @@ fn beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], spa
                 }
             });
         }
-        // The attack is to be under way.
+        // Wait until the attack is running.
         thread::sleep(Duration::from_millis(500));
         let calls = victims.iter().zip(1..).map(|((_, request), number)| {
             let from = Ipv4Addr::new(127, 0, 2, number);
@@ -127,7 +128,7 @@ fn beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], spa
     })
 }
 
-/// Calls at the victim's pace for a while.
+/// Calls at the victim's rate for a while.
 fn call(from: Ipv4Addr, host: SocketAddr, request: &Request, span: Duration) -> Result<Met, Failure> {
     let (began, mut met) = (Instant::now(), Met::default());
     let mut client = Client::connect_from(from, host, PATIENCE)?;
@@ -139,7 +140,7 @@ fn call(from: Ipv4Addr, host: SocketAddr, request: &Request, span: Duration) -> 
         }
         let asked = Instant::now();
         let status = client.ask(request)?;
-        // JSON-RPC tells of a refusal in its body.
+        // JSON-RPC reports a refusal in the body.
         let is_error = serde_json::from_slice::<Value>(client.body()).is_ok_and(|body| body["result"]["isError"] == true);
         match status {
             200 if !is_error => met.taken.push(asked.elapsed()),

@@ -1,4 +1,4 @@
-//! A real host in release, on a free port.
+//! A real release host on a free port.
 
 use std::{
     fs::{self, File},
@@ -16,24 +16,24 @@ use crate::{
     client::{Client, Request},
 };
 
-/// Long enough for any rule about its length.
+/// Long enough for any minimum length.
 pub(crate) const ADMIN_TOKEN: &str = "bench-admin-token-0123456789abcdef0123456789abcdef";
 
 const READY: &str = "listening on http://";
 
-/// A host that answers. Dropping it kills it.
+/// A host that is ready. Dropping it kills it.
 pub(crate) struct Host {
     child: Child,
     address: SocketAddr,
 }
 
 impl Host {
-    /// Starts a host on a data folder and waits for its ready line.
+    /// Starts a host with a data folder, and waits for its ready line.
     pub(crate) fn start(options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         Self::start_by(Command::new(&options.host), options, data, settings)
     }
 
-    /// The same, on these cores alone.
+    /// Starts a host on specific cores, and waits for its ready line.
     pub(crate) fn start_on(cores: &str, options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let mut taskset = Command::new("taskset");
         taskset.args(["-c", cores]).arg(&options.host);
@@ -49,7 +49,7 @@ impl Host {
             .env("TOLLHOUSE_ADMIN_TOKEN", ADMIN_TOKEN)
             .envs(settings.iter().copied())
             .stdout(Stdio::piped())
-            // To a file as under a service manager, at the level that hosts have unless told otherwise.
+            // Logs go to a file as with a service manager, at the default level.
             .stderr(File::create(&log)?)
             .spawn()?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe from the host")?).lines();
@@ -66,7 +66,7 @@ impl Host {
                 }
             }
         };
-        // What else it says must not fill the pipe.
+        // Read its further output, so that the pipe does not fill up.
         thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, address: ready? })
     }
@@ -75,19 +75,19 @@ impl Host {
         self.address
     }
 
-    /// The answer to a request of the admin's, as JSON, and its status.
+    /// Makes an admin request. Returns status and JSON of the answer.
     pub(crate) fn admin(&self, request: Request) -> Result<(u16, Value), Failure> {
         let mut client = Client::connect(self.address)?;
         let status = client.ask(&request.with("x-admin-token", ADMIN_TOKEN))?;
         Ok((status, serde_json::from_slice(client.body())?))
     }
 
-    /// Memory that the host holds, in megabytes.
+    /// Returns the host's memory, in megabytes.
     pub(crate) fn memory_mb(&self) -> Result<u64, Failure> {
         self.held_mb("VmRSS:")
     }
 
-    /// The most that it has held since it was started, in megabytes.
+    /// Returns the host's peak memory, in megabytes.
     pub(crate) fn most_memory_mb(&self) -> Result<u64, Failure> {
         self.held_mb("VmHWM:")
     }
@@ -98,21 +98,21 @@ impl Host {
         Ok(held.ok_or("the system does not say what the host holds")? * 1_024 / 1_000_000)
     }
 
-    /// Seconds of processor time that its process has used.
+    /// Returns the processor time of its process, in seconds.
     pub(crate) fn seconds(&self) -> Result<f64, Failure> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let (_, fields) = stat.rsplit_once(") ").ok_or("the system does not say what the host has used")?;
-        // User and system time, the fourteenth and fifteenth field of all.
+        // User and system time, fields 14 and 15.
         let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
         Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
 
-    /// Of its process.
+    /// Returns its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks the host to end, and waits until it has.
+    /// Asks the host to end, and waits for it.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         Command::new("kill").arg(self.child.id().to_string()).status()?;
         self.child.wait()?;

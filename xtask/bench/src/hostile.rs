@@ -1,4 +1,4 @@
-//! Another builder's tools, which do what they are told, and one who calls them.
+//! Another builder's hostile tools, and a client that triggers them.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -13,7 +13,7 @@ use crate::{
     host::Host,
 };
 
-/// What a tool of each kind does when it is told to.
+/// Hostile code of each kind of tool, run on request.
 pub(crate) const KINDS: [(&str, &str); 14] = [
     ("loop", "for (;;) {}"),
     ("native", "Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1);"),
@@ -31,7 +31,7 @@ pub(crate) const KINDS: [(&str, &str); 14] = [
     ("logs", "for (let n = 0; n < 1e4; n++) ctx.log.info('x'.repeat(1 << 12)); throw 1;"),
 ];
 
-/// What a neighbour's handler does who is as busy as it can be and means no harm: what an attack is measured against.
+/// An honest handler that is as busy as possible, as a baseline for attacks.
 pub(crate) const HONEST: (&str, &str) = (
     "honest",
     r#"export default () => {
@@ -41,29 +41,30 @@ pub(crate) const HONEST: (&str, &str) = (
     };"#,
 );
 
-/// How long an attacker waits for an answer.
+/// Maximum time that an attacker waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Publishes a tool of each kind and an honest one, all of one builder's.
+/// Publishes a tool of each kind and an honest one, all for one builder.
 pub(crate) fn publish_all(host: &Host) -> Result<(), Failure> {
     let key = register(host, "Attacker")?;
     publish(host, &key, &slug(HONEST.0), HONEST.1, &json!({}))?;
     let limits = json!({ "cpuMs": 200, "wallMs": 1000, "ops": 300 });
     for (kind, does) in KINDS {
-        // One that now and then answers is not closed to all.
+        // A tool that sometimes answers is not closed for everybody.
         let source = format!("export default async (req, ctx) => {{ if (req.input.calm) return 1; {does} }};");
         publish(host, &key, &slug(kind), &source, &limits)?;
     }
     Ok(())
 }
 
-/// Calls the tool of a kind from this address, one of loopback's: the status of the answer, 0 where none came.
+/// Calls the tool of a kind from this loopback address. Returns the status of the answer, or 0 if
+/// there was none.
 pub(crate) fn attack(from: Ipv4Addr, host: SocketAddr, kind: &str, calm: bool) -> u16 {
     let request = Request::post(&format!("/tools/{}", slug(kind)), &json!({ "calm": calm }).to_string());
     Client::connect_from(from, host, TIMEOUT).and_then(|mut client| client.ask(&request)).unwrap_or(0)
 }
 
-/// A builder; its key.
+/// Registers a builder, and returns the key.
 pub(crate) fn register(host: &Host, name: &str) -> Result<String, Failure> {
     let mut client = Client::connect(host.address())?;
     client.expect_ok(&Request::post("/ai/builders/register", &json!({ "name": name }).to_string()))?;
@@ -71,7 +72,7 @@ pub(crate) fn register(host: &Host, name: &str) -> Result<String, Failure> {
     Ok(registered["builderKey"].as_str().ok_or("no key was given")?.to_owned())
 }
 
-/// A tool of a builder's: its calls leave events too.
+/// Publishes a tool for a builder. Unlike the admin's tools, its calls cause events.
 pub(crate) fn publish(host: &Host, key: &str, slug: &str, source: &str, limits: &Value) -> Result<(), Failure> {
     let body = json!({
         "slug": slug,

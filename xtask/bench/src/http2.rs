@@ -1,4 +1,4 @@
-//! Attackers that speak HTTP/2 in raw frames, from an address of their own.
+//! Attackers that send raw HTTP/2 frames from a separate address.
 
 use std::{
     io::{Read, Write},
@@ -18,7 +18,7 @@ const PING: u8 = 6;
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// Pause before an attacker whose connection was closed opens another one.
+/// Pause before an attacker replaces a closed connection.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The outcome of an attack: frames or requests sent, and connections that the host closed.
@@ -33,7 +33,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// `GET path` on a stream of its own, in HPACK without its tables of names.
+/// Returns the frame for `GET path` on a new stream, in HPACK without dynamic table.
 fn get(stream: u32, path: &str) -> Vec<u8> {
     let mut payload = vec![0x82, 0x86];
     for (name, value) in [(4, path), (1, "localhost")] {
@@ -51,7 +51,8 @@ fn open(address: SocketAddr, window: Option<u32>) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Sends one frame again and again, as fast as the host takes it; connections that are closed are opened again.
+/// Sends the same frame repeatedly, as fast as the host accepts it. Closed connections are
+/// replaced.
 pub(crate) fn flood(address: SocketAddr, kind: Flood, ending: &AtomicBool) -> Sent {
     let one = match kind {
         Flood::Pongs => frame(PING, 1, 0, &[7; 8]),
@@ -64,7 +65,7 @@ pub(crate) fn flood(address: SocketAddr, kind: Flood, ending: &AtomicBool) -> Se
             continue;
         };
         if let Ok(mut answers) = stream.try_clone() {
-            // What the host answers must not stop it.
+            // Read the host's answers, so that they do not block the attack.
             thread::spawn(move || while answers.read(&mut [0; 16 << 10]).is_ok_and(|read| read > 0) {});
         }
         while !ending.load(Ordering::Relaxed) {
@@ -83,12 +84,13 @@ pub(crate) fn flood(address: SocketAddr, kind: Flood, ending: &AtomicBool) -> Se
 /// The frames of a flood.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Flood {
-    /// `PING` with `ACK`, which answers nothing.
+    /// `PING` frames with `ACK`, which answer nothing.
     Pongs,
     Settings,
 }
 
-/// Asks for `path` so often a second and takes nothing of the answers: 80 streams a connection.
+/// Requests `path` at a rate per second and reads nothing of the answers, with 80 streams per
+/// connection.
 pub(crate) fn hoard(address: SocketAddr, path: &str, pace: f64, ending: &AtomicBool) -> Sent {
     let (began, mut sent, mut held) = (Instant::now(), Sent::default(), vec![]);
     let mut on_one = u32::MAX;

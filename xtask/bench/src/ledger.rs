@@ -1,5 +1,5 @@
-//! What a long ledger costs: revenue of 30 days, a payout of what is new, and the start of a host, behind ever more receipts, on each kind
-//! of store.
+//! Measures the cost of a long ledger: revenue of 30 days, a payout of new receipts, and the start
+//! of a host, with an increasing number of old receipts, for each kind of store.
 
 use std::{
     path::Path,
@@ -39,28 +39,30 @@ use crate::{
     revenue::{DAY_MS, answer, closing, first_keys, settlement},
 };
 
-/// Receipts of the shortest history; each next one has ten times as many.
+/// Receipts of the shortest history. Each further one is ten times as long.
 const FEWEST: u64 = 1_000;
-/// Receipts of the longest history in a folder: ten times as many take 100 GB, and belong into a database.
+/// Receipts of the longest history in a folder. Ten times as many would take 100 GB, and belong in
+/// a database.
 const FOLDER_MOST: u64 = 1_000_000;
 const DAYS: u64 = 90;
-/// Of which the first has half of all receipts.
+/// Number of builders. The first has half of all receipts.
 const BUILDERS: u64 = 100;
-/// Of each builder.
+/// Number of endpoints of each builder.
 const ENDPOINTS: u64 = 20;
-/// Receipts whose writes share a commit.
+/// Number of receipts per commit.
 const TOGETHER: u64 = 250;
-/// Receipts after which sales are folded, and events removed that are too many, as a host does beside its calls.
+/// Number of receipts after which sales are aggregated and excess events removed, as a host does in
+/// the background.
 const KEPT_UP: u64 = 50_000;
-/// Who write at once.
+/// Number of concurrent writers.
 const WRITERS: u64 = 4;
-/// Receipts that wait for a payout.
+/// Number of receipts that wait for a payout.
 const NEW: u64 = 1_000;
 const REPORTS: usize = 30;
 const PAYOUTS: usize = 3;
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-/// Where the receipts are.
+/// The location of the receipts.
 enum Place<'a> {
     Folder,
     Database(&'a str),
@@ -72,7 +74,7 @@ struct Earner {
     endpoints: Vec<EndpointId>,
 }
 
-/// All that writes and reads them, over a store that is open.
+/// The components that write and read receipts in an open store.
 struct Books {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -102,7 +104,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
 }
 
 fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, place: &Place) -> Result<(), Failure> {
-    // Ships its own tools, which is no part of a later start.
+    // The first start publishes the built-in tools, which later starts do not.
     start(options, data, place)?;
     let books = runtime.block_on(Books::open(data, place))?;
     let earners = Arc::new(runtime.block_on(books.earners())?);
@@ -115,11 +117,11 @@ fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, pla
         runtime.block_on(books.write(&earners, there..want))?;
         let written = (want - there) as f64 / began.elapsed().as_secs_f64();
         let (revenue, host, payout, all) = runtime.block_on(books.read(&earners, want))?;
-        // The store is shut once nobody has it.
+        // The store is closed when its last owner is dropped.
         let Ok(books) = Arc::try_unwrap(books) else { return Err("a writer has the store still".into()) };
         drop(books);
         let (took, _) = start(options, data, place)?;
-        // The first one reads all that was written since the start before.
+        // The start before this one reads everything that was written since.
         let (again, memory) = start(options, data, place)?;
         let ms = |taken: Duration| format!("{:.1} ms", taken.as_secs_f64() * 1e3);
         println!(
@@ -136,7 +138,7 @@ fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, pla
     Ok(())
 }
 
-/// How long a host takes until it listens, and what it holds then in megabytes.
+/// Returns the time until a host listens, and its memory then, in megabytes.
 fn start(options: &Options, data: &Path, place: &Place) -> Result<(Duration, u64), Failure> {
     let database = match place {
         Place::Folder => vec![],
@@ -159,7 +161,7 @@ impl Books {
         let (clock, signer) = (Clock::default(), Arc::new(Signer::open(data)?));
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let sales = Sales::new(Arc::clone(&store));
-        // As hosts store them that have served beside each other for some seconds.
+        // In the format that hosts use after serving together for some seconds.
         let replica = Replica::new(Arc::new(MemoryStore::new()));
         replica.write_what_all_read().await?;
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, Arc::clone(&events), Arc::clone(&sales)).among(&replica);
@@ -181,7 +183,7 @@ impl Books {
         Ok(earners)
     }
 
-    /// Writes receipts as calls do, in the order of their time, and keeps up with what they leave.
+    /// Writes receipts as calls do, in chronological order, with the background work.
     async fn write(self: &Arc<Self>, earners: &Arc<Vec<Earner>>, numbers: std::ops::Range<u64>) -> Result<(), Failure> {
         let now = self.clock.now().0;
         let (first, step) = (numbers.start, (DAYS * DAY_MS) as f64 / (numbers.end - numbers.start) as f64);
@@ -195,7 +197,7 @@ impl Books {
         Ok(())
     }
 
-    /// Writes some, beside each other and together.
+    /// Writes some receipts concurrently, with several per commit.
     async fn write_some(
         self: &Arc<Self>,
         earners: &Arc<Vec<Earner>>,
@@ -232,7 +234,9 @@ impl Books {
         Ok(self.finisher.finish(&ReceiptFinisher::encode(&closing), &settlement(), answer()))
     }
 
-    /// Revenue of the first builder and of the host, a payout of what is new, and how many receipts a second one takes of what was there.
+    /// Measures the median times of a revenue report for the first builder, of one for the host and
+    /// of a payout of new receipts. The number is the rate, in receipts a second, of a payout of
+    /// all the receipts that the book had before.
     async fn read(&self, earners: &[Earner], there: u64) -> Result<(Duration, Duration, Duration, f64), Failure> {
         self.sales.list_sellers(&self.replica, self.clock.now()).await.map_err(failing("listing sellers"))?;
         let since = Timestamp(self.clock.now().0 - 30 * DAY_MS);
@@ -271,12 +275,12 @@ impl Books {
     }
 }
 
-/// Says what was done when it failed.
+/// Adds the failed action to an error.
 fn failing<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
     move |error| format!("{what}: {error}")
 }
 
-/// The one in the middle; none is left.
+/// Returns the median, and empties the list.
 fn median(taken: &mut Vec<Duration>) -> Duration {
     taken.sort_unstable();
     let middle = taken.get(taken.len() / 2).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Load on one path: so many connections, each with one call under way, for a span of time.
+//! Load generator: a number of connections, each with one call at a time, for a time span.
 
 use std::{
     net::SocketAddr,
@@ -11,11 +11,11 @@ use crate::{
     client::{Client, Request},
 };
 
-/// What every kind of echo is sent.
+/// The input of every kind of echo.
 pub(crate) const INPUT: &str = r#"{"text":"the quick brown fox","numbers":[1,2,3],"nested":{"flag":true}}"#;
 pub(crate) const CONNECTIONS: [usize; 2] = [1, 16];
 
-/// How long the calls of one run took.
+/// Durations of the calls of one run.
 #[derive(Debug)]
 pub(crate) struct Figures {
     /// Ascending.
@@ -29,7 +29,7 @@ impl Figures {
         Self { taken, span }
     }
 
-    /// What it was made of.
+    /// Returns the durations and the time span.
     pub(crate) fn into_parts(self) -> (Vec<Duration>, Duration) {
         (self.taken, self.span)
     }
@@ -42,7 +42,7 @@ impl Figures {
         self.taken.len() as f64 / self.span.as_secs_f64()
     }
 
-    /// The time that this share of the calls stayed within; zero when there was none.
+    /// Returns the duration that this share of the calls did not exceed, or zero without calls.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         let rank = (self.taken.len() as f64 * share).ceil() as usize;
         self.taken.get(rank.saturating_sub(1)).copied().unwrap_or_default()
@@ -57,12 +57,13 @@ pub(crate) struct Subject {
     pub(crate) request: Request,
 }
 
-/// Runs the load of each subject for `seconds`, in turns of one second: what the machine does beside it, and how fast it is
-/// meanwhile, then falls on all of them alike. The first turn of each warms up and does not count.
+/// Runs the load of each subject for `seconds`, in turns of one second, so that other activity and
+/// speed changes of the machine affect all alike. The first turn of each is a warm-up and does not
+/// count.
 ///
 /// # Errors
 ///
-/// The first answer that was not 200.
+/// The first answer that is not 200.
 pub(crate) fn in_turns(subjects: &[Subject], connections: usize, seconds: u64) -> Result<Vec<Figures>, Failure> {
     let mut sums = vec![(Vec::new(), Duration::ZERO); subjects.len()];
     for turn in 0..=seconds {
@@ -78,11 +79,11 @@ pub(crate) fn in_turns(subjects: &[Subject], connections: usize, seconds: u64) -
     Ok(sums.into_iter().map(|(taken, span)| Figures::of(taken, span)).collect())
 }
 
-/// Runs the load, a connection for each of `requests`.
+/// Runs the load with one connection for each of `requests`.
 ///
 /// # Errors
 ///
-/// The first answer that was not 200.
+/// The first answer that is not 200.
 pub(crate) fn run_each(address: SocketAddr, requests: &[Request], span: Duration) -> Result<Figures, Failure> {
     let began = Instant::now();
     let runs: Vec<_> = requests
@@ -97,11 +98,11 @@ pub(crate) fn run_each(address: SocketAddr, requests: &[Request], span: Duration
     Ok(Figures::of(taken, began.elapsed()))
 }
 
-/// Sends each of `requests` over a connection of its own, so many times a second, for as long as the span says.
+/// Sends each of `requests` on its own connection, at a rate per second, for the time span.
 ///
 /// # Errors
 ///
-/// The first answer that was not 200.
+/// The first answer that is not 200.
 pub(crate) fn run_paced(address: SocketAddr, requests: &[Request], pace: f64, span: Duration) -> Result<Figures, Failure> {
     let began = Instant::now();
     let calls_of = |request: &Request| {
@@ -129,12 +130,13 @@ fn repeat(address: SocketAddr, request: &Request, end: Instant) -> Result<Vec<Du
     Ok(taken)
 }
 
-/// Sends each list on a connection of its own, one request after the other: for requests that can be sent once. How long those took
-/// that were answered with 200, and how many were not, or not in time.
+/// Sends each list on its own connection, one request after the other, for requests that can be
+/// sent only once. Returns the durations of answers with 200, and the number of other or missing
+/// answers.
 ///
 /// # Errors
 ///
-/// No connection.
+/// A connection cannot be opened.
 pub(crate) fn run_lists(address: SocketAddr, lists: &[Vec<Request>]) -> Result<(Figures, usize), Failure> {
     let began = Instant::now();
     let runs: Vec<_> = thread::scope(|scope| {
@@ -162,7 +164,7 @@ fn send_all(address: SocketAddr, list: &[Request]) -> Result<Vec<Duration>, Fail
     Ok(taken)
 }
 
-/// The median and the 99th percentile, as a table has them.
+/// Formats the median and the 99th percentile for a table.
 pub(crate) fn latencies(figures: &Figures) -> String {
     let shown = |quantile| format!("{:>8.0} µs", figures.quantile(quantile).as_secs_f64() * 1e6);
     format!("{}{}", shown(0.5), shown(0.99))

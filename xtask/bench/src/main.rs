@@ -1,8 +1,9 @@
-//! Measures calls through a whole host beside a bare axum route, paid ones beside the stock middleware, reports of revenue, the
-//! search, commits of the store, and paid calls of several hosts, on this machine, in one run.
+//! Benchmarks on this machine, in one run: calls through a whole host compared with a bare axum
+//! route, paid calls compared with the standard middleware, revenue reports, search, commits of the
+//! store, and paid calls of several hosts.
 //!
-//! Load and server share the machine's cores, so that the ratios tell more than the figures. Nothing
-//! here fails by a clock; a call that is not answered with 200 does fail the run.
+//! Load generator and server share the machine's cores, so ratios are more meaningful than absolute
+//! values. No result fails by its time. A call that is not answered with 200 fails the run.
 
 #![warn(missing_docs)]
 #![expect(clippy::print_stdout, reason = "figures are for the terminal")]

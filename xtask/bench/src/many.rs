@@ -1,4 +1,4 @@
-//! Many at once: paid calls on each kind of store, and of several hosts that share one.
+//! Measures concurrent paid calls: on each kind of store, and with several hosts that share one.
 
 use std::{net::SocketAddr, sync::Arc, thread, time::Duration};
 
@@ -28,11 +28,11 @@ use crate::{
     store,
 };
 
-/// Connections that pay at once.
+/// Numbers of paying connections.
 const TASKS: [usize; 2] = [64, 256];
-/// Payments of a turn, for each second that is asked for, over all connections.
+/// Payments of a turn for each requested second, over all connections.
 const PAID: usize = 2_000;
-/// Hosts of one store, at most.
+/// Maximum number of hosts of one store.
 const HOSTS: usize = 3;
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
@@ -41,7 +41,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     hosts(options)
 }
 
-/// Paid calls in this process, which serves and pays: on each kind of store, which alone is another.
+/// Measures paid calls within this process, which both serves and pays, for each kind of store.
+/// Only the store differs.
 fn stores(options: &Options) -> Result<(), Failure> {
     println!("\npaid calls a second, host and payers in one process, and as a ratio to those on sled");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -62,7 +63,7 @@ fn stores(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A host in this process, on a store of this kind.
+/// Starts a host in this process with this kind of store.
 async fn serve(options: &Options, data: &std::path::Path, kind: &str, server: &Postgres) -> Result<(SocketAddr, Arc<App>), Failure> {
     let store: Arc<dyn Store> = if kind == "sled" {
         Arc::new(SledStore::open(data.join("store"), SledConfig::default())?)
@@ -85,7 +86,8 @@ async fn serve(options: &Options, data: &std::path::Path, kind: &str, server: &P
     Ok((address, app))
 }
 
-/// Paid calls of one, two and three hosts on one database, and what each costs its host.
+/// Measures paid calls of one, two and three hosts with one database, and the processor time of
+/// each host.
 fn hosts(options: &Options) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     println!(
@@ -103,7 +105,8 @@ fn hosts(options: &Options) -> Result<(), Failure> {
         let addresses: Vec<_> = hosts.iter().map(Host::address).collect();
         let spent = || hosts.iter().map(Host::seconds).sum::<Result<f64, _>>();
         let before = spent()?;
-        // As many callers of each host, however many hosts there are: what shares a commit costs less.
+        // The number of callers per host stays the same, because calls that share a commit cost
+        // less.
         let figures = paid(options, &addresses, TASKS[0] * count)?;
         let cpu = (spent()? - before) / figures.calls() as f64;
         let ratio = 1.0 / cpu / *first.get_or_insert(1.0 / cpu);
@@ -113,7 +116,7 @@ fn hosts(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Payments over so many connections, shared out among hosts.
+/// Makes payments over a number of connections, distributed among hosts.
 fn paid(options: &Options, hosts: &[SocketAddr], connections: usize) -> Result<Figures, Failure> {
     let call = Request::post(STATIC, "{}");
     let payer = Payer::new()?;

@@ -1,4 +1,5 @@
-//! `tools/call` of a built-in tool beside the bare route and a server on the TypeScript SDK.
+//! Measures `tools/call` of a built-in tool, compared with the bare route and a server with the
+//! TypeScript SDK.
 
 use std::{
     io::{BufRead, BufReader},
@@ -55,7 +56,7 @@ pub(crate) fn legacy_request(path: &str, tool: &str) -> Request {
     of_legacy(path, &legacy(tool))
 }
 
-/// A request of 2025-11-25 for any method.
+/// Returns a request of protocol 2025-11-25 for any method.
 pub(crate) fn asked(path: &str, method: &str, params: serde_json::Value) -> Request {
     of_legacy(path, &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string())
 }
@@ -68,12 +69,12 @@ fn modern_request(tool: &str) -> Request {
     modern_as(tool, json!({}))
 }
 
-/// A call of 2026-07-28 by a client that takes tasks.
+/// Returns a call of protocol 2026-07-28 by a client that supports tasks.
 pub(crate) fn task_request(tool: &str) -> Request {
     modern_as(tool, json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }))
 }
 
-/// A request of 2026-07-28 to be told of changes.
+/// Returns a subscription request of protocol 2026-07-28.
 pub(crate) fn listen_request() -> Request {
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
     let params = json!({ "notifications": { "toolsListChanged": true }, "_meta": meta });
@@ -84,7 +85,7 @@ pub(crate) fn listen_request() -> Request {
         .with("mcp-method", "subscriptions/listen")
 }
 
-/// A batch of 2025-03-26, of so many lists.
+/// Returns a batch of protocol 2025-03-26 with several list requests.
 pub(crate) fn batch_request(lists: usize) -> Request {
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     Request::post("/ai/mcp", &json!(vec![list; lists]).to_string()).with("mcp-protocol-version", "2025-03-26")
@@ -100,7 +101,7 @@ fn modern_as(tool: &str, capabilities: serde_json::Value) -> Request {
         .with("mcp-name", tool)
 }
 
-/// The server on the TypeScript SDK. Dropping it ends the process.
+/// The server with the TypeScript SDK. Dropping it ends the process.
 struct TypeScript {
     child: Child,
     address: SocketAddr,

@@ -1,9 +1,10 @@
-//! A victim's p99 beside attackers of each kind, as a ratio to its p99 beside as many honest neighbours who are as busy as they
-//! can be.
+//! Measures a victim's p99 with attackers of each kind, relative to its p99 with the same number of
+//! honest neighbors that are as busy as possible.
 //!
-//! Each attacker is a builder with tools of its own, who calls them over one connection from an address of its own, again as soon
-//! as it is answered; a neighbour is the same with one tool. Addresses have as much processor time as they like, for an attacker
-//! may have many. What is measured is what workers do to each other.
+//! Each attacker is a builder with several tools, who calls them over one connection from a
+//! separate address, again after each answer. A neighbor is the same with one tool. Addresses have
+//! no limit of processor time, because an attacker may have many. So the result shows how workers
+//! affect each other.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -25,26 +26,27 @@ use crate::{
     load::{self, Figures, INPUT},
 };
 
-/// How many there are at once.
+/// Numbers of attackers or neighbors.
 const CROWDS: [usize; 4] = [1, 3, 6, 9];
-/// Of each attacker and kind: it turns to the next one when one is refused, for whoever is stopped again and again waits there.
+/// Tools of each attacker and kind. After a refusal it uses the next one, because callers whose
+/// runs keep being stopped have to wait.
 const TOOLS: usize = 6;
-/// Connections of the victim, and calls per second over each.
+/// Connections of the victim, and calls per second on each.
 const VICTIMS: usize = 4;
 const PACE: f64 = 100.0;
-/// How long a crowd is at it before it is looked at.
+/// Time that a crowd runs before the measurement.
 const BEFORE: Duration = Duration::from_millis(200);
 const SPAN: Duration = Duration::from_secs(1);
-/// After a refusal.
+/// Pause after a refusal.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Longer than any call of theirs takes.
+/// Longer than any of their calls takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What the ratio is to stay within.
+/// Target for the ratio.
 const BOUND: f64 = 2.0;
 
 const VICTIM: &str = "victim";
 
-/// What it does, how it is called, and the handler. The first is the honest one.
+/// Name, label and handler of each kind. The first is the honest one.
 const KINDS: [(&str, &str); 6] = [
     HONEST,
     ("loop", "export default () => { for (;;) {} };"),
@@ -61,11 +63,11 @@ const KINDS: [(&str, &str); 6] = [
     ("ops", r#"export default async (_, ctx) => { for (;;) await Promise.all(Array.from({ length: 8 }, () => ctx.kv.get("key"))); };"#),
 ];
 
-/// Measures all crowds of all kinds, in turns.
+/// Measures all crowds of all kinds in turns.
 ///
 /// # Errors
 ///
-/// A victim that was not answered with 200.
+/// A victim was not answered with 200.
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let settings = [("TOLLHOUSE_REGISTRATION_PRICE_USD", "0"), ("TOLLHOUSE_ADDRESS_CPU_PERCENT", "0"), ("TOLLHOUSE_AUTH_FAILURES", "0")];
@@ -77,7 +79,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
         for (kind, source) in KINDS {
             for tool in 0..tools_of(kind) {
                 let slug = slug(kind, number, tool);
-                // What somebody else has published would have to be reviewed.
+                // Each source is unique, because a copy of another builder's source would need a
+                // review.
                 publish(&host, &key, &slug, &format!("export const own = \"{slug}\"; {source}"), &limits)?;
             }
         }
@@ -121,7 +124,8 @@ fn slug(kind: &str, number: usize, tool: usize) -> String {
     format!("{kind}-{number}-{tool}")
 }
 
-/// What the victim's calls took beside a crowd, and how many calls that made.
+/// Returns the durations of the victim's calls during the calls of a crowd, and the number of those
+/// calls.
 fn beside(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration>, usize), Failure> {
     let (address, ending) = (host.address(), Arc::new(AtomicBool::new(false)));
     let crowd: Vec<_> = (0..crowd)
@@ -138,10 +142,10 @@ fn beside(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration
     Ok((figures?.into_parts().0, calls))
 }
 
-/// Calls until it is over; how often it was not refused.
+/// Calls until the end. Returns the number of calls that were not refused.
 fn call_on(address: SocketAddr, kind: &str, number: usize, ending: &AtomicBool) -> usize {
     let requests: Vec<_> = (0..tools_of(kind)).map(|tool| Request::post(&format!("/tools/{}", slug(kind, number, tool)), INPUT)).collect();
-    // What an attacker has brought upon its address is not the honest one's.
+    // Limits on an attacker's address must not apply to the honest neighbor.
     let own = Ipv4Addr::new(127, 0, if kind == HONEST.0 { 3 } else { 1 }, u8::try_from(number + 1).unwrap_or(u8::MAX));
     let (mut served, mut client, mut tool) = (0, None, 0);
     while !ending.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
-//! What is measured, and with what.
+//! Options of a measurement.
 
 use std::path::PathBuf;
 
-/// As xtask says it.
+/// Options from xtask.
 pub(crate) struct Options {
     pub(crate) subject: String,
     pub(crate) host: PathBuf,
@@ -14,6 +14,6 @@ pub(crate) struct Options {
     /// Node, and the folder of the clients that the subject needs.
     pub(crate) node: PathBuf,
     pub(crate) clients: PathBuf,
-    /// The folder of the stock middleware.
+    /// The folder of the standard middleware.
     pub(crate) express: PathBuf,
 }

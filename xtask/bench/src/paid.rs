@@ -1,4 +1,5 @@
-//! Paid calls: beside the stock middleware on one chain, and how many a second are on disk.
+//! Measures paid calls: compared with the standard middleware on one chain, and durable ones per
+//! second.
 
 mod chain;
 pub(crate) mod payer;
@@ -19,14 +20,14 @@ use crate::{
     load::{self, Figures, INPUT, latencies},
 };
 
-/// Connections beside the middleware.
+/// Connections for the comparison with the middleware.
 const CONNECTIONS: [usize; 2] = [1, 8];
-/// Calls of one connection in a turn, for each second that is asked for.
+/// Calls of one connection in a turn, for each requested second.
 const CALLS: usize = 20;
-/// Connections of what is to be on disk, and calls of each.
+/// Connections of the durable calls, and calls on each.
 const MANY: usize = 64;
 const MANY_CALLS: usize = 150;
-/// On cores of its own the load takes nothing from the host.
+/// Cores of the host. The load generator uses others.
 const HOST_CORES: &str = "0,1";
 const BLOCK: Duration = Duration::from_secs(2);
 const ECHO: &str = "/tools/bench-echo";
@@ -40,7 +41,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     durable(options, cores)
 }
 
-/// A host that settles itself.
+/// Starts a host that settles payments itself.
 fn evm(options: &Options, data: &std::path::Path, chain: &Chain) -> Result<Host, Failure> {
     let settings = [
         ("TOLLHOUSE_FACILITATOR", "evm"),
@@ -53,7 +54,7 @@ fn evm(options: &Options, data: &std::path::Path, chain: &Chain) -> Result<Host,
     Ok(host)
 }
 
-/// The same echo, the same payer, the same chain, in turns.
+/// Compares the same echo with the same payer and chain, in turns.
 fn beside_express(options: &Options) -> Result<(), Failure> {
     let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let chain = Chain::start(options, &[])?;
@@ -86,7 +87,7 @@ fn beside_express(options: &Options) -> Result<(), Failure> {
     );
     for connections in CONNECTIONS {
         let mut sums = vec![(vec![], Duration::ZERO, 0); subjects.len()];
-        // The first turn warms up.
+        // The first turn is a warm-up.
         for turn in 0..=options.seconds {
             for ((_, address, challenge), sum) in subjects.iter().zip(&mut sums) {
                 let lists = lists(&payer, &echo, challenge, connections, CALLS)?;
@@ -108,7 +109,7 @@ fn beside_express(options: &Options) -> Result<(), Failure> {
     through.stop()
 }
 
-/// How long a paid call takes where there is a block every two seconds.
+/// Times a paid call with a block every two seconds.
 fn blocks(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let chain = Chain::start(options, &["--block-time", &BLOCK.as_secs().to_string()])?;
@@ -126,7 +127,7 @@ fn blocks(options: &Options) -> Result<(), Failure> {
     host.stop()
 }
 
-/// Paid calls that are on disk before they answer, by what they are paid with.
+/// Measures paid calls that are durable before the answer, by way of payment.
 fn durable(options: &Options, cores: usize) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let pinned = cores >= 4;
@@ -160,7 +161,7 @@ fn durable(options: &Options, cores: usize) -> Result<(), Failure> {
         ("64 credits", each.iter().map(by).collect()),
         ("simulated x402", lists(&payer, &call, &challenge, MANY, MANY_CALLS)?),
     ] {
-        // Warm, as a host under such load is.
+        // Warm up first, as a host under load would be.
         let (warm, timed): (Vec<_>, Vec<_>) = lists.iter().map(|list| (list[..10].to_vec(), list[10..].to_vec())).unzip();
         load::run_lists(host.address(), &warm)?;
         let before = spent(&host)?;
@@ -176,7 +177,7 @@ fn durable(options: &Options, cores: usize) -> Result<(), Failure> {
     host.stop()
 }
 
-/// The requests of each connection, each with a payment of its own.
+/// Returns the requests of each connection, each with its own payment.
 pub(crate) fn lists(
     payer: &Payer,
     request: &Request,
@@ -187,14 +188,14 @@ pub(crate) fn lists(
     (0..connections).map(|_| payer.paid(request, challenge, calls)).collect()
 }
 
-/// How many `fdatasync`s a host has made, and the seconds of processor time.
+/// Returns the host's number of `fdatasync` calls, and its processor time in seconds.
 fn spent(host: &Host) -> Result<(u64, f64), Failure> {
     let (_, health) = host.admin(Request::get("/health"))?;
     let syncs = health["stored"]["syncs"].as_u64().ok_or("the host does not say how often it has put commits on disk")?;
     Ok((syncs, host.seconds()?))
 }
 
-/// A new credit.
+/// Creates a credit.
 fn minted(host: &Host) -> Result<String, Failure> {
     let body = json!({ "amountUsd": 1_000, "label": "bench" }).to_string();
     let (_, minted) = host.admin(Request::post("/ai/credits", &body))?;

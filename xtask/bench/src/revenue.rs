@@ -1,4 +1,4 @@
-//! What a long history of sales costs: reports of it, and calls that add to it.
+//! Measures the cost of a long sales history: reports, and calls that add to it.
 
 use std::{
     path::Path,
@@ -38,16 +38,17 @@ const RECEIPTS: u64 = 100_000;
 const DAYS: u64 = 90;
 const ENDPOINTS: u64 = 50;
 pub(crate) const DAY_MS: u64 = 24 * 3_600 * 1_000;
-/// Receipts whose writes share a commit.
+/// Number of receipts per commit.
 const TOGETHER: u64 = 250;
 const REPORTS: usize = 300;
 const CONNECTIONS: usize = 16;
-/// Runs of paid calls with and without a history, in turns, so that a busy machine is busy for both.
+/// Runs of paid calls with and without a history, in turns, so that other load on the machine
+/// affects both.
 const TURNS: usize = 3;
-/// Micro-dollars.
+/// Price in micro-dollars.
 const PRICE: MicroUsd = MicroUsd(10_001);
 
-/// A builder who is in the store already, and the key.
+/// A builder in the store, with the key.
 struct Earner {
     builder: Builder,
     key: String,
@@ -65,7 +66,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let host = Host::start(options, data.path(), &[])?;
     println!("\n{:<52}{:>11}{:>11}", "GET /ai/builders/revenue", "p50", "p99");
     reports(&host, "while the host folds what it was not told of, 90 d", &old, "90d")?;
-    // Folding is behind the answers; nothing says when it has ended but that reports get no faster.
+    // Aggregation runs in the background. Nothing reports its end, except that reports do not get
+    // faster any more.
     std::thread::sleep(Duration::from_secs(8));
     for since in ["30d", "90d"] {
         reports(&host, &format!("folded, {since}"), &old, since)?;
@@ -90,7 +92,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     host.stop()
 }
 
-/// Two builders, one of them with a history that nobody has folded.
+/// Creates two builders, one with a history that is not aggregated.
 async fn prepare(data: &Path) -> Result<(Earner, Earner), Failure> {
     let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), SledConfig::default())?);
     let clock = Clock::default();
@@ -149,7 +151,7 @@ pub(crate) fn settlement() -> Settlement {
     }
 }
 
-/// Keys of builders whom no host has registered.
+/// Returns the keys of builders that no host has registered.
 pub(crate) fn first_keys() -> FirstKeys {
     FirstKeys::from(Box::new(|| vec![[7; 32].into()]))
 }
@@ -167,7 +169,8 @@ fn reports(host: &Host, what: &str, of: &Earner, since: &str) -> Result<(), Fail
     Ok(())
 }
 
-/// A paid tool of `of` that answers at once; answers the request of each connection, with a credit of its own.
+/// Publishes a paid tool of `of` with an immediate answer. Returns the request of each connection,
+/// with its own credit.
 fn publish(host: &Host, slug: &str, of: &Earner) -> Result<Vec<Request>, Failure> {
     let body = json!({
         "slug": slug,

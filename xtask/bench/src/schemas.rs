@@ -1,16 +1,17 @@
-//! JSON Schemas that are small, and slow to check: what a builder could freeze a host with.
+//! Small JSON Schemas that are slow to check, with which a builder could try to block a host.
 
 use serde_json::{Value, json};
 
 use crate::{Failure, client::Request, host::Host};
 
-/// How many there are.
+/// Number of schemas.
 pub(crate) const COUNT: usize = 20;
 
-/// A name, a schema, and an input that is slow to check against it.
+/// A name, a schema, and an input that is slow to check.
 type Shape = (&'static str, Value, Value);
 
-/// Schemas whose definitions each lead twice to the next, `levels` deep, ending in `last`.
+/// Returns a schema whose definitions each refer twice to the next, `levels` deep, with `last` at
+/// the end.
 fn doubling(levels: usize, last: &Value, twice: impl Fn(Value) -> Value) -> Value {
     let mut defs = serde_json::Map::new();
     for level in 0..levels {
@@ -115,10 +116,10 @@ fn shapes() -> [Shape; COUNT] {
     ]
 }
 
-/// What calls a tool that was published, by its shape's name.
+/// Requests for a published tool, with the name of its schema.
 type Calls = (&'static str, Vec<Request>);
 
-/// Publishes each as a free tool. The names of those that were refused, and the calls of the others.
+/// Publishes each as a free tool. Returns the names of refused ones, and requests for the others.
 pub(crate) fn publish(host: &Host) -> Result<(Vec<String>, Vec<Calls>), Failure> {
     let (mut refused, mut published) = (vec![], vec![]);
     for (n, (what, schema, input)) in shapes().into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! How often the search finds what is meant, among the tools of the fixture, and how long it takes among five times as many.
+//! Measures the quality of the search with the tools of the fixture, and its speed with five times
+//! as many.
 
 use std::{
     hint::black_box,
@@ -13,9 +14,9 @@ use crate::{
     load::{Figures, latencies},
 };
 
-/// How often each tool is in the index that is timed.
+/// Copies of each tool in the index for the speed.
 const TIMES: usize = 5;
-/// Best hits that count.
+/// Number of best hits that count.
 const BEST: usize = 10;
 /// Rounds of all queries.
 const ROUNDS: usize = 5;
@@ -53,7 +54,7 @@ pub(crate) fn measure() -> Result<(), Failure> {
     let searched = asked().map(|asked| timed(|| best(&many, &asked.words).len())).collect();
     println!("  a search{:30}{}", "", latencies(&Figures::of(searched, Duration::from_secs(1))));
     let changed = corpus.tools.iter().zip(slots).map(|(tool, slot)| {
-        // What readers still hold is what makes a change copy.
+        // A change has to copy what readers still hold.
         let held = many.clone();
         let taken = timed(|| {
             many.remove(slot);
@@ -84,7 +85,7 @@ fn best(index: &Index<Named>, words: &str) -> Vec<String> {
     found.into_iter().map(|named| named.0).collect()
 }
 
-/// The share of questions whose tool is among the best hits.
+/// Returns the share of questions whose tool is among the best hits.
 fn recall(index: &Index<Named>, asked: &[Asked], looked_at: bool) -> f64 {
     let asked: Vec<_> = asked.iter().filter(|asked| asked.looked_at == looked_at).collect();
     let found = asked.iter().filter(|asked| best(index, &asked.words).contains(&asked.wanted)).count();

@@ -1,9 +1,10 @@
-//! A soak: free calls at full rate for a long time beside attacks, and whether memory, disk, descriptors and processes stay as they are
-//! once retention has begun.
+//! Soak test: free calls at full rate for a long time during attacks. Memory, disk, descriptors and
+//! processes must stay flat once retention has begun.
 //!
-//! The host keeps little, so that what goes soon is as much as what comes. A builder's JavaScript tool and the host's own
-//! echo are called in turns, and every answer is checked: receipts, events, records and metrics of calls, sales. Another builder's tools
-//! are attacked from many addresses meanwhile. No clock decides.
+//! The host has short retention, so that soon as much is removed as is added. A builder's
+//! JavaScript tool and the built-in echo are called in turn, and every answer is checked. They
+//! cause receipts, events, call records, metrics and sales. Meanwhile another builder's tools are
+//! attacked from many addresses. Times are not judged.
 
 mod attack;
 mod judge;
@@ -35,20 +36,20 @@ use self::{
     seen::{Look, Row},
 };
 
-/// Connections, each with one call under way.
+/// Connections, each with one call at a time.
 const CONNECTIONS: usize = 4;
 /// Rows of the table.
 const ROWS: u64 = 30;
-/// Looks that a row is made of.
+/// Measurements per row.
 const LOOKS: u64 = 4;
-/// How long processes that have ended may be there yet when nothing ends any more.
+/// Maximum time for which ended processes may remain after the last one has ended.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs the soak for as long as the options say.
+/// Runs the soak test for the time in the options.
 ///
 /// # Errors
 ///
-/// A call that was not answered right; memory, disk or descriptors that grew; a process that nobody waited for.
+/// A call was answered wrong; memory, disk or descriptors grew; a process was not reaped.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let scale = Scale::of(options.seconds);
     let data = tempfile::tempdir()?;
@@ -58,9 +59,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         ("TOLLHOUSE_CALLS_KEPT", &others),
         ("TOLLHOUSE_EVENTS_KEPT", &others),
         ("TOLLHOUSE_REGISTRATION_PRICE_USD", "0"),
-        // All honest calls have one address, and ask for more than one address's share.
+        // All honest calls come from one address, and need more than one address's share.
         ("TOLLHOUSE_ADDRESS_CPU_PERCENT", "0"),
-        // So that the journal has let go of its first segments by the time that the first receipts go.
+        // Small enough that the journal has dropped its first segments when the first receipts are
+        // removed.
         ("TOLLHOUSE_STORE_JOURNAL_BYTES", "16777216"),
         ("TOLLHOUSE_STORE_SEGMENT_BYTES", "4194304"),
     ];
@@ -78,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     judge::judge(&rows, &scale)
 }
 
-/// Calls and looks until the time is over; prints each row as it is there.
+/// Calls and measures until the time is over. Prints each row when it is complete.
 fn watch(host: &Host, data: &Path, seconds: u64, attack: &Attack, attackers: usize) -> Result<Vec<Row>, Failure> {
     let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let address = host.address();
@@ -138,7 +140,7 @@ fn rows(host: &Host, data: &Path, seconds: u64, done: impl Fn() -> (Duration, u6
     Ok(rows.split_off(1))
 }
 
-/// Waits until the host has waited for all processes that have ended.
+/// Waits until the host has reaped all ended processes.
 fn await_the_dead(host: &Host) -> Result<(), Failure> {
     let began = Instant::now();
     while !seen::dead(host.id())?.is_empty() {

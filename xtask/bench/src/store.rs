@@ -1,4 +1,5 @@
-//! Durable commits a second: on the disk of this machine, and in a database on it, many to a transaction and each in one of its own.
+//! Measures durable commits per second: on the local disk, and in a local database, with many or
+//! one per transaction.
 
 use std::{
     sync::{
@@ -16,9 +17,9 @@ use tollhouse::store::{
 
 use crate::{Failure, options::Options, postgres::Postgres};
 
-/// Tasks that commit at once.
+/// Numbers of concurrent tasks.
 const TASKS: [usize; 3] = [1, 64, 256];
-/// Connections over which each commit goes by itself.
+/// Connections for commits with one transaction each.
 pub(crate) const POOLED: usize = 16;
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
@@ -46,7 +47,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     })
 }
 
-/// Commits a second while so many tasks commit for so long.
+/// Returns the commits per second of concurrent tasks in a time span.
 async fn rate(store: &Arc<dyn Store>, tasks: usize, wall: Duration) -> Result<f64, Failure> {
     let (began, numbers) = (Instant::now(), Arc::new(AtomicU64::new(getrandom::u64()? >> 1)));
     let tasks: Vec<_> = (0..tasks)

@@ -1,8 +1,9 @@
-//! What one address can do to the calls of others, on a host with 10,000 endpoints: a victim's calls per second and p99 beside
-//! each attack and without, in turns, as ratios.
+//! Measures the effect of one address on others, on a host with 10,000 endpoints: a victim's calls
+//! per second and p99 during each attack, relative to those without, in turns.
 //!
-//! An attacker asks as often as the host lets one address ask by default, over eight connections of an address of
-//! its own, or holds connections open. Nothing is judged: what the ratios should be is for whoever reads them.
+//! An attacker sends as many requests as the default limits permit for one address, over eight
+//! connections from a separate address, or holds connections open. The ratios are printed but not
+//! judged.
 
 use std::{
     collections::BTreeMap,
@@ -30,40 +31,41 @@ use crate::{
 };
 
 pub(crate) const ENDPOINTS: usize = 10_000;
-/// The host's default for one address, in requests per second.
+/// The host's default limit for one address, in requests per second.
 const PACE: f64 = 100.0;
-/// Connections that an attacker asks over.
+/// Number of an attacker's connections.
 const ATTACKERS: usize = 8;
-/// Calls of the victims under way, half over HTTP and half over MCP.
+/// Concurrent calls of the victims, half over HTTP and half over MCP.
 const VICTIMS: usize = 8;
-/// How often each of them calls a handler, in calls per second: all have one address, which may have no more than its share of
-/// a machine that others want too.
+/// Calls per second of each victim of a handler. All have the same address, which is limited to its
+/// share of a busy machine.
 const JS_PACE: f64 = 100.0;
-/// Looks at `/health/live` per second.
+/// Requests to `/health/live` per second.
 const LOOKS: f64 = 50.0;
-/// How long an attacker waits for an answer.
+/// Maximum time that an attacker waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The same for calls that are waited for to their end.
+/// Maximum time that an attacker waits for an answer to a call that runs to its end.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an attacker does, for as long as it is let.
+/// The action of an attacker, repeated as long as possible.
 enum Attack {
-    /// Asks for these in turn, so many times a second.
+    /// Sends these requests in turn, at a rate per second.
     Asks(Vec<Request>, f64),
-    /// Makes these calls at once, each over a connection of its own, and waits for the end of all of them.
+    /// Makes these calls at the same time, each on its own connection, and waits for all of them.
     Calls(Vec<Request>),
-    /// Opens so many connections, sends each these bytes, and then nothing more.
+    /// Opens a number of connections, sends each these bytes, and then nothing.
     Holds(usize, Vec<u8>),
-    /// Sends frames that belong to no request over so many connections of HTTP/2.
+    /// Sends frames that belong to no request over a number of HTTP/2 connections.
     Floods(usize, Flood),
-    /// Asks for this over HTTP/2, as often as an address may, and takes nothing of the answers.
+    /// Requests this over HTTP/2 at the maximum rate, and reads nothing of the answers.
     Hoards(&'static str),
-    /// Does all of these at once.
+    /// Does all of these at the same time.
     Together(Vec<Arc<Attack>>),
 }
 
-/// What became of an attack: answers by status, 0 where none came, and connections refused or ended.
+/// The outcome of an attack: answers by status, with 0 for no answer and for connections refused or
+/// closed.
 type Met = BTreeMap<u16, usize>;
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
@@ -99,7 +101,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     lock_out(options)
 }
 
-/// How long the right admin token is refused after a burst of wrong bearer tokens of the same address.
+/// Measures how long the right admin token is refused after many wrong bearer tokens from the same
+/// address.
 fn lock_out(options: &Options) -> Result<(), Failure> {
     const WRONG: usize = 3_700;
     let data = tempfile::tempdir()?;
@@ -120,7 +123,7 @@ fn lock_out(options: &Options) -> Result<(), Failure> {
     host.stop()
 }
 
-/// Tools that answer the same for ever, each with words of its own.
+/// Writes tools with fixed answers, each with its own texts.
 pub(crate) fn write_tools(folder: &Path) -> Result<(), Failure> {
     let verbs = ["convert", "count", "find", "sort", "check", "translate", "shorten", "rank", "price", "plan"];
     let things = ["invoices", "images", "flights", "recipes", "contracts", "songs", "graphs", "addresses", "tickets", "meters"];
@@ -146,11 +149,12 @@ pub(crate) fn write_tools(folder: &Path) -> Result<(), Failure> {
     Ok(fs::write(place.join("tool.json"), own.to_string())?)
 }
 
-/// The tools that the victims call: the host's own code, and a handler.
+/// The tools that the victims call: a built-in one, and a handler.
 const VICTIM: &str = "receipt-echo-free";
 const JS_VICTIM: &str = "victim-in-javascript";
 
-/// Calls that keep workers for longer than they are measured beside, each tool's victims being handlers too.
+/// Returns calls that keep workers busy for longer than the measurement, for victims that are
+/// handlers too.
 fn hogs(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     const COMPUTES: &str = "export default () => {
         let value = 1;
@@ -224,7 +228,7 @@ fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     ])
 }
 
-/// Attacks over HTTP/2: frames that belong to no request, and answers of which nothing is taken.
+/// Returns attacks over HTTP/2: frames that belong to no request, and answers that are not read.
 fn over_http2() -> Vec<(String, Attack)> {
     vec![
         ("PING ACKs over 1 connection".to_owned(), Attack::Floods(1, Flood::Pongs)),
@@ -234,7 +238,8 @@ fn over_http2() -> Vec<(String, Attack)> {
     ]
 }
 
-/// What MCP alone has: batches, streams that stay, and calls that outlive their request.
+/// Returns attacks specific to MCP: batches, permanent streams, and calls that outlive their
+/// request.
 fn over_mcp(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     const ANSWERS_MUCH: &str = "export default async () => {
         await new Promise((done) => setTimeout(done, 50));
@@ -254,7 +259,7 @@ fn over_mcp(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     ])
 }
 
-/// Inputs as large as a tool takes them, of what takes long to read, to sort and to write again.
+/// Returns inputs of the maximum size that are slow to parse, sort and serialize.
 fn bodies() -> Vec<Request> {
     const BYTES: usize = 256 << 10;
     let keys: Vec<_> = (0..BYTES / 14).map(|n| format!("\"{:08x}\":0", n.wrapping_mul(2_654_435_761) as u32)).collect();
@@ -264,7 +269,7 @@ fn bodies() -> Vec<Request> {
     bodies.iter().map(|body| Request::post(&format!("/tools/{VICTIM}"), &format!("{{\"a\":{body}}}"))).collect()
 }
 
-/// Measures the victims with and without the attack, a second each in turns, and prints a line.
+/// Measures the victims with and without the attack, in turns of one second, and prints a line.
 fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, seconds: u64) -> Result<(), Failure> {
     let (mut alone, mut attacked) = (Sum::default(), Sum::default());
     let (mut met, mut most) = (Met::new(), 0);
@@ -296,7 +301,7 @@ fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, seconds: u
     Ok(())
 }
 
-/// What the victims and the looks took in all turns but the first.
+/// Durations of the victims' calls and the health requests in all turns except the first.
 #[derive(Default)]
 struct Sum {
     calls: Vec<Duration>,
@@ -318,7 +323,7 @@ impl Sum {
     }
 }
 
-/// A second of calls.
+/// Runs calls for one second.
 fn victims(host: &Host, victim: &str) -> Result<(Vec<Duration>, Duration), Failure> {
     let over_http = Request::post(&format!("/tools/{victim}"), INPUT);
     let requests: Vec<_> =
@@ -331,7 +336,7 @@ fn victims(host: &Host, victim: &str) -> Result<(Vec<Duration>, Duration), Failu
     figures.map(Figures::into_parts)
 }
 
-/// Looks at `/health/live` until it is ended.
+/// Requests `/health/live` until it is ended.
 struct Look {
     ending: Arc<AtomicBool>,
     thread: thread::JoinHandle<Vec<Duration>>,
@@ -346,7 +351,7 @@ fn look(host: &Host) -> Look {
             let began = Instant::now();
             let live = client.take().map_or_else(|| Client::connect(address), Ok);
             client = live.and_then(|mut live| live.expect_ok(&Request::get("/health/live")).map(|()| live)).ok();
-            // Without an answer it took as long as was waited for one.
+            // Without an answer, the waiting time counts.
             taken.push(began.elapsed());
             thread::sleep(Duration::from_secs_f64(1.0 / LOOKS));
         }
@@ -362,7 +367,7 @@ impl Look {
     }
 }
 
-/// An attack under way.
+/// A running attack.
 struct Attackers {
     ending: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<Met>>,
@@ -418,12 +423,12 @@ impl Attackers {
     }
 }
 
-/// Items sent, as 200, and connections that the host closed, as 0.
+/// Returns sent items as 200, and connections that the host closed as 0.
 fn met(sent: http2::Sent) -> Met {
     Met::from([(200, sent.items), (0, sent.closed)])
 }
 
-/// One connection's share of an attack, in time with the others.
+/// Runs one connection's share of an attack, in time with the others.
 fn ask(address: SocketAddr, attack: &Attack, number: usize, pace: f64, ending: &AtomicBool) -> Met {
     let Attack::Asks(requests, _) = attack else { return Met::new() };
     let (began, mut met, mut client) = (Instant::now(), Met::new(), None);
@@ -449,7 +454,7 @@ fn ask(address: SocketAddr, attack: &Attack, number: usize, pace: f64, ending: &
     met
 }
 
-/// One call to its end: the status of its answer, 0 where none came.
+/// Makes one call to its end. Returns the status of its answer, or 0 if there was none.
 fn call_once(address: SocketAddr, request: &Request) -> u16 {
     Client::from_elsewhere(address, LONG_PATIENCE).and_then(|mut client| client.ask(request)).unwrap_or(0)
 }

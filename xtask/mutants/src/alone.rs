@@ -1,13 +1,13 @@
-//! Mutants that can ask no switch: cargo-mutants builds them, one at a time.
+//! Mutants that cannot use a switch: cargo-mutants builds them one at a time.
 
 use std::{fs, path::Path};
 
 use crate::{Cargo, Failure, rooms::Room};
 
-/// How cargo-mutants ends when all were tried: all caught, some missed, some timed out.
+/// Exit codes of cargo-mutants after it tried all: all caught, some missed, some timed out.
 const TRIED: [i32; 3] = [0, 2, 3];
 
-/// What became of them: their names, in lists.
+/// The results: lists of names.
 #[derive(Debug, Default)]
 pub(crate) struct Tried {
     pub(crate) own: Vec<String>,
@@ -16,11 +16,11 @@ pub(crate) struct Tried {
     pub(crate) unviable: Vec<String>,
 }
 
-/// Asks both kinds of tests, one after the other, about the mutants of these names.
+/// Runs both kinds of tests against the mutants with these names.
 ///
 /// # Errors
 ///
-/// What kept them from being tried.
+/// The reason why they could not be tried.
 pub(crate) fn ask(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str]) -> Result<Tried, Failure> {
     _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
@@ -62,9 +62,9 @@ fn run(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str],
     if status.code().is_some_and(|code| TRIED.contains(&code)) { Ok(()) } else { Err(format!("cargo-mutants failed: {status}")) }
 }
 
-/// A pattern that only this text fits.
+/// Returns a pattern that matches only this text.
 fn exactly(name: &str) -> String {
-    // These two mean themselves, and behind a `\` the edge of a word.
+    // These two are literal. After a `\` they would mean a word boundary.
     let is_escaped = |c: char| c.is_ascii_punctuation() && !matches!(c, '<' | '>');
     let plain: String = name.chars().flat_map(|c| is_escaped(c).then_some('\\').into_iter().chain([c])).collect();
     format!("^{plain}$")

@@ -1,11 +1,11 @@
-//! cargo-mutants, on this repository.
+//! Runs cargo-mutants on this repository.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// cargo-mutants, the copy of the tree that is changed, and where that is built.
+/// cargo-mutants, the copy of the tree to change, and its target folder.
 pub(crate) struct Cargo {
     pub(crate) program: PathBuf,
     pub(crate) copy: PathBuf,
@@ -20,7 +20,7 @@ impl Cargo {
     }
 }
 
-/// The repository's root.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(PathBuf::from).unwrap_or_default()
 }

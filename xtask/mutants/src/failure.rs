@@ -1,4 +1,4 @@
-//! Why this stops.
+//! The error type.
 
 /// One sentence for people.
 pub(crate) type Failure = String;

@@ -1,9 +1,10 @@
-//! Asks the tests about every mutant of a room: `cargo xtask mutants` builds what they need, and starts this.
+//! Runs the tests against every mutant of a room. `cargo xtask mutants` builds what is needed, and
+//! starts this.
 //!
-//! cargo-mutants says what the mutants are. All of them are built at once, each behind a [switch], and each test is
-//! run alone to see which mutants it comes by: a mutant is asked about with the tests that come by it, those beside the code
-//! first, for they take a moment; those over HTTP only about what is left. The few that can ask no switch are
-//! [built one by one](alone).
+//! cargo-mutants lists the mutants. All of them are built at once, each behind a [switch]. Each
+//! test runs alone once, to find out which mutants it reaches. Each mutant is then tested with the
+//! tests that reach it: unit tests first, because they are fast, and HTTP tests only for those that
+//! are left. The few mutants that cannot use a switch are [built one by one](alone).
 
 #![warn(missing_docs)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
@@ -29,10 +30,11 @@ use failure::Failure;
 use mutant::Mutant;
 use tests::{Suite, Verdict};
 
-/// Processes at once that run tests over HTTP, and tests at once in each: more of them, and their clocks disturb them.
+/// Number of concurrent processes with HTTP tests, and of tests in each. With more, time-outs would
+/// interfere.
 const OUTSIDE: (usize, usize) = (3, 2);
 
-/// What became of the mutants of a room: the name of each, and for those that are noticed the test that does.
+/// The results for the mutants of a room: their names, and for caught ones the test.
 #[derive(Debug, Default)]
 struct Report {
     own: Vec<String>,
@@ -96,7 +98,7 @@ fn run(program: PathBuf, folder: &Path, room: &str, asked: &[String]) -> Result<
     Ok(report)
 }
 
-/// What of these the tests of a suite notice, each with the test that does; and what they do not.
+/// Returns which mutants the tests of a suite catch, each with the test, and which they do not.
 fn noticed(
     suite: &Suite,
     filters: &[&str],
@@ -125,7 +127,7 @@ impl Report {
         [("own", &self.own), ("outside", &self.outside), ("living", &self.living), ("unviable", &self.unviable)]
     }
 
-    /// A file for each list.
+    /// Writes a file for each list.
     fn write(&self, folder: &Path) -> Result<(), Failure> {
         for (name, list) in self.lists() {
             let file = folder.join(format!("{name}.txt"));

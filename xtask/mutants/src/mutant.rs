@@ -1,4 +1,4 @@
-//! What cargo-mutants says that a mutant is.
+//! Mutants as cargo-mutants describes them.
 
 use std::{ops::Range, process::Command};
 
@@ -9,12 +9,12 @@ use crate::{Failure, rooms::Room};
 /// A small change of the code.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Mutant {
-    /// Where it is and what it does, in a line.
+    /// Location and change, on one line.
     pub(crate) name: String,
-    /// Its source, from the root of the tree.
+    /// Its source file, relative to the root of the tree.
     pub(crate) file: String,
     pub(crate) genre: Genre,
-    /// What stands in the place of `span`; empty where that is deleted.
+    /// Replacement for `span`. Empty if that is deleted.
     pub(crate) replacement: String,
     span: Span,
     function: Option<Function>,
@@ -22,7 +22,7 @@ pub(crate) struct Mutant {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum Genre {
-    /// The statements of a function.
+    /// The body of a function.
     FnValue,
     /// The operator between two operands.
     BinaryOperator,
@@ -30,9 +30,9 @@ pub(crate) enum Genre {
     UnaryOperator,
     /// An arm of a `match`.
     MatchArm,
-    /// The condition of an arm.
+    /// The guard of an arm.
     MatchArmGuard,
-    /// A field of a struct whose others come from a base.
+    /// A field of a struct whose other fields come from a base.
     StructField,
     #[serde(other)]
     Other,
@@ -44,7 +44,7 @@ struct Span {
     end: Place,
 }
 
-/// Both from 1; columns in characters.
+/// Line and column, both from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Place {
     line: usize,
@@ -57,12 +57,13 @@ struct Function {
 }
 
 impl Mutant {
-    /// The bytes of `source` that it replaces.
+    /// Returns the range of `source` that it replaces.
     pub(crate) fn range(&self, source: &str) -> Range<usize> {
         self.span.start.byte(source)..self.span.end.byte(source)
     }
 
-    /// Whether its function answers with a type that it does not name: both ends of a switch would have to agree on it.
+    /// Returns whether its function returns an `impl` type, on which both branches of a switch
+    /// would have to agree.
     pub(crate) fn is_of_hidden_type(&self) -> bool {
         self.function.as_ref().is_some_and(|function| function.return_type.contains("impl "))
     }
@@ -75,11 +76,12 @@ impl Place {
     }
 }
 
-/// All mutants of a room but those that `.cargo/mutants.toml` lists; `asked` narrows them, as options of cargo-mutants.
+/// Lists all mutants of a room except those in `.cargo/mutants.toml`. `asked` contains further
+/// options of cargo-mutants to narrow them.
 ///
 /// # Errors
 ///
-/// What kept cargo-mutants from listing them.
+/// The reason why cargo-mutants could not list them.
 pub(crate) fn list(cargo_mutants: &mut Command, room: &Room, asked: &[String]) -> Result<Vec<Mutant>, Failure> {
     cargo_mutants.args(["--list", "--json"]).args(room.sources()).args(asked);
     let done = cargo_mutants.output().map_err(|why| format!("cannot start cargo-mutants: {why}"))?;
@@ -93,7 +95,7 @@ pub(crate) fn list(cargo_mutants: &mut Command, room: &Room, asked: &[String]) -
 pub(crate) mod tests {
     use super::*;
 
-    /// The mutant that changes the `nth` occurrence of `what` into `replacement`.
+    /// Returns the mutant that replaces the first occurrence of `what` with `replacement`.
     pub(crate) fn mutant(source: &str, genre: Genre, what: &str, replacement: &str) -> Mutant {
         let start = source.find(what).expect("the text is there");
         let place = |byte: usize| {

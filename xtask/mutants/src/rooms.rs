@@ -1,20 +1,20 @@
-//! The rooms of the house that can be asked about.
+//! The rooms that can be tested.
 
 use crate::Failure;
 
-/// A part of the tree whose tests have to notice every change of it.
+/// A part of the tree whose tests must catch every change of it.
 pub(crate) struct Room {
     pub(crate) name: &'static str,
     pub(crate) package: &'static str,
-    /// The root of the package's crate.
+    /// The root file of the package's crate.
     pub(crate) crate_root: &'static str,
     /// Sources, as globs.
     files: &'static [&'static str],
-    /// Sources among these that are rooms of their own.
+    /// Sources among these that belong to other rooms.
     without: &'static [&'static str],
-    /// The tests beside the code: parts of their names.
+    /// The unit tests, as parts of their names.
     pub(crate) own: &'static [&'static str],
-    /// The tests of the other kind: their binary, and parts of their names.
+    /// The other tests: their binary, and parts of their names.
     pub(crate) outside: (&'static str, &'static [&'static str]),
 }
 
@@ -128,18 +128,18 @@ const ROOMS: &[Room] = &[
     },
 ];
 
-/// The room of this name.
+/// Returns the room with this name.
 ///
 /// # Errors
 ///
-/// Names those that there are.
+/// The names of all rooms.
 pub(crate) fn find(name: &str) -> Result<&'static Room, Failure> {
     let names: Vec<_> = ROOMS.iter().map(|room| format!("`{}`", room.name)).collect();
     ROOMS.iter().find(|room| room.name == name).ok_or_else(|| format!("`cargo xtask mutants` takes one room of {}", names.join(", ")))
 }
 
 impl Room {
-    /// Its package and sources, as options of cargo-mutants.
+    /// Returns its package and sources as options of cargo-mutants.
     pub(crate) fn sources(&self) -> Vec<&'static str> {
         let files = self.files.iter().flat_map(|glob| ["--file", *glob]);
         let without = self.without.iter().flat_map(|glob| ["--exclude", *glob]);

@@ -1,7 +1,7 @@
-//! Puts all mutants of a source into it at once, each behind a switch of its own: `crate::mutant::is(17)`.
+//! Inserts all mutants of a source at once, each behind its own switch: `crate::mutant::is(17)`.
 //!
-//! A source built so behaves as it did while no switch is on. What cannot ask a switch is told apart: constants are
-//! computed before there are any.
+//! Without an active switch, the source behaves as before. Code that cannot use a switch is left
+//! out: constants are computed before switches exist.
 
 use std::{cmp::Reverse, collections::HashMap, ops::Range};
 
@@ -14,8 +14,8 @@ use syn::{
 
 use crate::mutant::{Genre, Mutant};
 
-/// The module that the switches are in, at the end of the crate's root. `TOLLHOUSE_MUTANT` is the number of the one that is on,
-/// or the file that takes the numbers of all that are asked.
+/// The module with the switches, appended to the crate's root. `TOLLHOUSE_MUTANT` is the number of
+/// the active one, or a file that collects the numbers of all that are evaluated.
 pub(crate) const MODULE: &str = r#"
 pub(crate) mod mutant {
     use std::{env, fs::{File, OpenOptions}, io::Write, sync::{LazyLock, atomic::{AtomicBool, Ordering}}};
@@ -41,15 +41,15 @@ pub(crate) mod mutant {
 }
 "#;
 
-/// A source with its mutants in it.
+/// A source with its mutants.
 #[derive(Debug)]
 pub(crate) struct Switched {
     pub(crate) text: String,
-    /// Where in `text` each mutant is: its own part, and all that has to fit together with it.
+    /// The location of each mutant in `text`: its own part, and everything that must match it.
     pub(crate) parts: Vec<Part>,
-    /// Mutants that cannot ask a switch.
+    /// Mutants that cannot use a switch.
     pub(crate) alone: Vec<usize>,
-    /// Mutants that are no Rust: `||` beside a `let`, and `<` behind a cast.
+    /// Mutants that are not valid Rust: `||` beside a `let`, and `<` after a cast.
     pub(crate) unviable: Vec<usize>,
 }
 
@@ -60,11 +60,11 @@ pub(crate) struct Part {
     pub(crate) whole: Range<usize>,
 }
 
-/// Puts the mutants, each with its number, into `source`.
+/// Inserts the numbered mutants into `source`.
 ///
 /// # Errors
 ///
-/// The parser's.
+/// The error of the parser.
 pub(crate) fn switched(source: &str, mutants: &[(usize, &Mutant)]) -> Result<Switched, syn::Error> {
     let mut found = Found::default();
     found.visit_file(&syn::parse_file(source)?);
@@ -93,42 +93,43 @@ pub(crate) fn switched(source: &str, mutants: &[(usize, &Mutant)]) -> Result<Swi
     Ok(Switched { text: writer.text, parts: writer.parts, alone, unviable })
 }
 
-/// A part of the source that mutants change. Of two that change the same part, that of the lesser shape is around the other.
+/// A part of the source that mutants change. If two have the same range, the one with the lesser
+/// shape is outside.
 #[derive(Debug)]
 struct Site {
     range: Range<usize>,
     shape: Shape,
-    /// With the text that is there instead.
+    /// With the replacement text.
     mutants: Vec<(usize, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Shape {
-    /// Statements, left early.
+    /// Statements that are left early.
     Body,
-    /// A `match`, which may lack what is left of its arms.
+    /// A `match`, which may lack some of its arms.
     Match,
-    /// The end of a pattern, which gets a condition.
+    /// The end of a pattern, which gets a guard.
     Pattern,
-    /// A condition of an arm, which gets another one.
+    /// The guard of an arm, which is replaced.
     Guard,
-    /// The same with `let` in it, which cannot stand in brackets.
+    /// The guard of an arm with a `let`, which cannot be in parentheses.
     LetGuard,
     /// An expression, one of several.
     Expression,
 }
 
-/// What is where in a source: by the first byte of what a mutant replaces.
+/// Locations in a source, by the first byte of what a mutant replaces.
 #[derive(Default)]
 struct Found {
     /// Operators: the operation around them.
     operations: HashMap<usize, Operation>,
-    /// Arms: where a condition is put, or is; and the `match` around them.
+    /// Arms: the location for a guard, or the guard itself, and the `match` around them.
     arms: HashMap<usize, (Range<usize>, Shape, Range<usize>)>,
     guards: HashMap<usize, (Range<usize>, Shape)>,
-    /// Fields: the struct around them, and they up to the next one.
+    /// Fields: the struct around them, and the field up to the next one.
     fields: HashMap<usize, (Range<usize>, Range<usize>)>,
-    /// What is computed before the program runs.
+    /// Code that is evaluated at compile time.
     constants: Vec<Range<usize>>,
 }
 
@@ -136,7 +137,7 @@ struct Operation {
     whole: Range<usize>,
     operator: Range<usize>,
     has_let: bool,
-    /// Whether its left side ends with a type: `<` begins the arguments of that.
+    /// Whether its left side ends with a type, so that `<` would begin type arguments.
     is_of_cast: bool,
 }
 
@@ -147,7 +148,7 @@ impl Operation {
 }
 
 impl Found {
-    /// The part to switch, and the text for it while the mutant is on.
+    /// Returns the part to switch, and its text while the mutant is active.
     fn site(&self, source: &str, mutant: &Mutant) -> Option<(Range<usize>, Shape, String)> {
         let range = mutant.range(source);
         if self.constants.iter().any(|constant| constant.start <= range.start && range.end <= constant.end) {
@@ -285,7 +286,8 @@ impl<'ast> Visit<'ast> for Found {
     }
 }
 
-/// Whether a condition binds: such a one stands in no brackets and under no `if` of its own.
+/// Returns whether a condition contains `let`. Such a condition cannot be in parentheses or in an
+/// `if` of its own.
 fn has_let(condition: &Expr) -> bool {
     match condition {
         Expr::Let(_) => true,
@@ -301,7 +303,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// A range of the source with the sites in it, which are in order, outer before inner.
+    /// Writes a range of the source with its sites, which are in order, outer before inner.
     fn write(&mut self, range: Range<usize>, mut sites: &[Site]) {
         let mut at = range.start;
         while let [site, after @ ..] = sites {
@@ -373,7 +375,7 @@ mod tests {
     use super::*;
     use crate::mutant::tests::mutant;
 
-    /// `function` with a mutant in it for each change, in the order given.
+    /// Returns `function` with a mutant for each change, in the given order.
     fn written(function: &str, changes: &[(Genre, &str, &str)]) -> String {
         let mutants: Vec<_> = changes.iter().map(|(genre, what, instead)| mutant(function, *genre, what, instead)).collect();
         let numbered: Vec<_> = mutants.iter().enumerate().collect();
@@ -386,7 +388,7 @@ mod tests {
         switched.text.replace("crate::mutant::", "")
     }
 
-    /// Whether the one mutant can ask no switch.
+    /// Returns whether the only mutant cannot use a switch.
     fn is_alone(source: &str, genre: Genre, what: &str, instead: &str) -> bool {
         switched(source, &[(0, &mutant(source, genre, what, instead))]).expect("a source").alone == [0]
     }

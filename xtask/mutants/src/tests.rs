@@ -1,4 +1,4 @@
-//! Test binaries: which of their tests come by a mutant, and whether one of these notices it.
+//! Test binaries: which of their tests reach a mutant, and whether one of these catches it.
 
 use std::{
     collections::HashSet,
@@ -21,46 +21,47 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Failure;
 
-/// A test that is silent for this long, and for so many times as long as it takes else, hangs.
+/// Time without output, and multiple of the usual duration, after which a test counts as hanging.
 const PATIENCE: (Duration, u32) = (Duration::from_secs(20), 5);
 
 /// A test binary.
 pub(crate) struct Suite {
     pub(crate) program: PathBuf,
-    /// Where cargo would run it.
+    /// The folder in which cargo would run it.
     pub(crate) home: PathBuf,
-    /// Processes at once.
+    /// Number of concurrent processes.
     pub(crate) jobs: usize,
-    /// Tests at once in each of them.
+    /// Number of concurrent tests in each.
     pub(crate) threads: usize,
 }
 
-/// A test, and what it comes by.
+/// A test, and the mutants that it reaches.
 pub(crate) struct Test {
     name: String,
     took: Duration,
     reached: HashSet<usize>,
 }
 
-/// How the tests that come by a mutant end.
+/// The result of the tests that reach a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// This one fails.
+    /// This test fails.
     Fails(String),
     /// They do not end.
     Hangs,
     /// All pass.
     Passes,
-    /// There is none.
+    /// No test reaches it.
     Unreached,
 }
 
 impl Suite {
-    /// Runs each test alone, with no mutant on, to see what it comes by. One that does not pass so is left out, and told of.
+    /// Runs each test alone without an active mutant, to find out what it reaches. A test that
+    /// fails is left out and reported.
     ///
     /// # Errors
     ///
-    /// What kept the tests from being run.
+    /// The reason why the tests could not run.
     pub(crate) fn survey(&self, filters: &[&str], folder: &Path) -> Result<Vec<Test>, Failure> {
         _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
@@ -85,12 +86,12 @@ impl Suite {
         Ok(None)
     }
 
-    /// Asks the tests that come by each mutant, and says of those that none notices as soon as it is known. A test that fails is
-    /// asked again, so that its mood is not taken for a mutant.
+    /// Runs the tests that reach each mutant, and calls `say` for each that none catches. A failing
+    /// test is repeated, so that a flaky test does not count.
     ///
     /// # Errors
     ///
-    /// What kept the tests from being run.
+    /// The reason why the tests could not run.
     pub(crate) fn ask(&self, tests: &[Test], mutants: &[usize], say: impl Fn(usize) + Sync) -> Result<Vec<(usize, Verdict)>, Failure> {
         let asked = at_once(self.jobs, mutants, |_, &mutant| {
             let reaching: Vec<_> = tests.iter().filter(|test| test.reached.contains(&mutant)).collect();
@@ -121,7 +122,7 @@ impl Suite {
         Ok(Verdict::Passes)
     }
 
-    /// Runs these tests up to the first that fails.
+    /// Runs these tests up to the first failure.
     fn run(&self, names: &[&str], switch: &OsStr, patience: Duration) -> Result<Verdict, Failure> {
         let mut command = Command::new(&self.program);
         command.args(["--exact", "--test-threads", &self.threads.to_string()]).args(names);
@@ -129,7 +130,7 @@ impl Suite {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(|why| format!("cannot start {}: {why}", self.program.display()))?;
         let heard = heard(&mut child, patience);
-        // What a test started ends with it.
+        // Processes that a test started must end with it.
         _ = i32::try_from(child.id()).ok().and_then(Pid::from_raw).map(|group| kill_process_group(group, Signal::KILL));
         let status = child.wait().map_err(|why| why.to_string())?;
         Ok(match heard {
@@ -139,7 +140,7 @@ impl Suite {
     }
 }
 
-/// Listens up to the first test that fails.
+/// Reads the output up to the first failure.
 fn heard(child: &mut Child, patience: Duration) -> Verdict {
     let Some(stdout) = child.stdout.take() else { return Verdict::Passes };
     let (say, said) = mpsc::channel();
@@ -157,7 +158,7 @@ fn heard(child: &mut Child, patience: Duration) -> Verdict {
     }
 }
 
-/// `work` on all things, some at once; in their order.
+/// Calls `work` for all items with limited concurrency, and returns the results in order.
 fn at_once<T: Sync, R: Send>(jobs: usize, things: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {

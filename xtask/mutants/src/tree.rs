@@ -1,4 +1,4 @@
-//! A copy of the tree with all mutants of a room in it, and what is built of it.
+//! A copy of the tree with all mutants of a room, and its build.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -16,44 +16,45 @@ use crate::{
     switch::{self, Part},
 };
 
-/// Faults of types and names, and of what is private: with these a mutant can be built in no way, switched or not.
+/// Compiler errors about types, names and privacy. A mutant with one of them cannot be built at
+/// all.
 const TYPES: &[&str] = &[
     "E0061", "E0107", "E0271", "E0277", "E0282", "E0283", "E0308", "E0368", "E0369", "E0412", "E0423", "E0425", "E0432", "E0433", "E0533",
     "E0599", "E0600", "E0605", "E0606", "E0607", "E0614", "E0618", "E0624", "E0782",
 ];
 
-/// The tests that were built, with the mutants that they can be asked about.
+/// The built tests, and the mutants that they can be run against.
 pub(crate) struct Built {
-    /// The tests beside the code.
+    /// The unit tests.
     pub(crate) own: PathBuf,
-    /// Those of the other kind.
+    /// The other tests.
     pub(crate) outside: PathBuf,
-    /// Where cargo would run them.
+    /// The folder in which cargo would run them.
     pub(crate) home: PathBuf,
     pub(crate) switched: BTreeSet<usize>,
     pub(crate) unviable: BTreeSet<usize>,
-    /// Those that have to be built one by one.
+    /// Mutants that must be built one by one.
     pub(crate) alone: BTreeSet<usize>,
-    /// The sources as they were.
+    /// The original sources.
     originals: Vec<(PathBuf, String)>,
 }
 
 impl Built {
-    /// Takes all mutants out of the copy.
+    /// Removes all mutants from the copy.
     ///
     /// # Errors
     ///
-    /// A file that cannot be written.
+    /// A file cannot be written.
     pub(crate) fn restore(&self) -> Result<(), Failure> {
         self.originals.iter().try_for_each(|(file, text)| write(file, text))
     }
 }
 
-/// Copies what git knows of the tree.
+/// Copies the files that git knows.
 ///
 /// # Errors
 ///
-/// What kept a file from being copied.
+/// The reason why a file could not be copied.
 pub(crate) fn copy(root: &Path, copy: &Path) -> Result<(), Failure> {
     _ = fs::remove_dir_all(copy);
     let listed = Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root).output();
@@ -66,11 +67,12 @@ pub(crate) fn copy(root: &Path, copy: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Builds the tests with as many mutants in them as there can be: those that do not compile are left out, and it is built again.
+/// Builds the tests with as many mutants as possible: those that do not compile are removed, and
+/// the build is repeated.
 ///
 /// # Errors
 ///
-/// What does not compile, if it is no mutant.
+/// A compiler error that no mutant causes.
 pub(crate) fn build(room: &Room, copy: &Path, target: &Path, mutants: &[Mutant]) -> Result<Built, Failure> {
     let mut files: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for (number, mutant) in mutants.iter().enumerate() {
@@ -128,13 +130,13 @@ pub(crate) fn build(room: &Room, copy: &Path, target: &Path, mutants: &[Mutant])
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blamed {
-    /// The fault is in what the mutant says.
+    /// The error is in the mutant itself.
     Own,
-    /// It is in what has to fit to it.
+    /// The error is in code that must match it.
     Whole,
 }
 
-/// The mutants that a fault is in, or, where there is none, that it is beside.
+/// Returns the mutants that contain an error, or if there are none, those next to it.
 fn to_blame(message: &Message, parts: &HashMap<&str, Vec<Part>>) -> Vec<(usize, Blamed)> {
     let at = |is_primary: bool, within: fn(&Part, &Span) -> bool| {
         let spans = message.spans.iter().filter(move |span| span.is_primary == is_primary).flat_map(Span::origins);
@@ -153,10 +155,10 @@ fn to_blame(message: &Message, parts: &HashMap<&str, Vec<Part>>) -> Vec<(usize, 
     whole.into_iter().map(|part| (part.mutant, Blamed::Whole)).collect()
 }
 
-/// Cargo on the tests of the room: where they are, or what is wrong.
+/// Compiles the tests of the room. Returns their paths, or the compiler's messages.
 fn compile(room: &Room, copy: &Path, target: &Path) -> Result<Result<(PathBuf, PathBuf), Vec<Message>>, Failure> {
     let mut cargo = Command::new("cargo");
-    // The tests over HTTP belong to the host's package, and those of the pool to its own.
+    // HTTP tests are in the host's package, tests of the pool in its own.
     let packages = if room.outside.0 == "it" { vec![room.package, "tollhouse"] } else { vec![room.package] };
     cargo.args(["test", "--no-run", "--message-format", "json", "--lib", "--test", room.outside.0]);
     cargo.args(packages.iter().flat_map(|name| ["--package", name]));
@@ -181,7 +183,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|why| format!("cannot read {}: {why}", file.display()))
 }
 
-/// Leaves a file that says this already as it is, for cargo goes by its age.
+/// Keeps a file unchanged if it has this text, because cargo compares modification times.
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     if fs::read_to_string(file).is_ok_and(|there| there == text) {
         return Ok(());
@@ -189,7 +191,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     fs::write(file, text).map_err(|why| format!("cannot write {}: {why}", file.display()))
 }
 
-/// A line of cargo's: something that was built, or said.
+/// A line of cargo's output: an artifact or a message.
 #[derive(Debug, Deserialize)]
 struct Line {
     target: Option<Target>,
@@ -231,7 +233,7 @@ struct Expansion {
 }
 
 impl Span {
-    /// The span, and the uses of macros that it came out of.
+    /// Iterates over the span and the macro uses from which it was expanded.
     fn origins(&self) -> impl Iterator<Item = &Span> {
         std::iter::successors(Some(self), |span| span.expansion.as_ref().map(|expansion| &expansion.span))
     }

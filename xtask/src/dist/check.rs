@@ -1,9 +1,11 @@
-//! The tarball, unpacked, started and paid; and the package on a clean system: an older one installed and started as its unit says, upgraded to
-//! this one with its data and settings kept, paid, removed with its data kept, and purged. The short form unpacks the package too, and looks at the
-//! same but for what dpkg does.
+//! Checks the release. The tarball is unpacked and started, and a call is paid. On a clean system,
+//! an older package is installed and started as its unit says. It is upgraded to this one (data and
+//! settings must stay), a call is paid, the package is removed (data must stay), and it is purged.
+//! The short form unpacks the package too, and checks everything except the work of dpkg.
 //!
-//! What is upgraded from is a package of an older release where one is named. Without one it is this release under an older version, on the data
-//! of the release before that `fixtures/data` has.
+//! The upgrade starts from the package of an older release, if one is given. Otherwise it starts
+//! from this release under an older version, on the data of the previous release in
+//! `fixtures/data`.
 
 use std::{
     fs,
@@ -17,22 +19,22 @@ use std::{
 use super::{deb, release::Release, root::Root};
 use crate::{Failure, args::Args, clients, place, shell};
 
-/// What a host says once it answers.
+/// The line that a host prints when it is ready starts with this.
 const READY: &str = "listening on ";
-/// How long a host may take to start, and to end.
+/// Maximum time for a host to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where the data are.
+/// The data folder.
 const DATA: &str = "/var/lib/tollhouse";
-/// A tool of the shipped catalogue that costs something.
+/// A paid tool among the built-in tools.
 const PAID: &str = "/tools/receipt-echo-paid";
-/// A tool of the data of the release before, which have no such catalogue.
+/// A paid tool in the data of the previous release, which does not have the built-in tools.
 const PAID_BEFORE: &str = "/tools/kept";
 
-/// Tries the package.
+/// Checks the package.
 ///
 /// # Errors
 ///
-/// What of it does not hold.
+/// Returns the first check that fails.
 pub(crate) fn run(release: &Release, tree: &Path, args: &Args) -> Result<(), Failure> {
     let clients = clients::prepare();
     reproducible(release, tree)?;
@@ -42,7 +44,7 @@ pub(crate) fn run(release: &Release, tree: &Path, args: &Args) -> Result<(), Fai
     if args.short { unpacked(release, &payers) } else { installed(release, tree, args.from.as_deref(), &payers) }
 }
 
-/// Packed once more it is the same.
+/// Checks that a second run of the packer gives the same bytes.
 fn reproducible(release: &Release, tree: &Path) -> Result<(), Failure> {
     let sum = |file: &Path| shell::output(Command::new("sha256sum").arg(file)).and_then(|told| Some(told.split(' ').next()?.to_owned()));
     let before = sum(&package(release, &release.version));
@@ -52,13 +54,14 @@ fn reproducible(release: &Release, tree: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What systemd says of the unit.
+/// Verifies the unit with systemd.
 fn unit(tree: &Path) -> Result<(), Failure> {
     if shell::find("systemd-analyze").is_none() {
         said("no systemd-analyze: the unit is not verified");
         return Ok(());
     }
-    // It looks whether what the unit starts is there: in the tree, in place of this machine's own.
+    // systemd checks that the program of the unit exists. Point it to the one in the tree, not to
+    // that of this machine.
     let text = place::read(&tree.join("usr/lib/systemd/system/tollhouse.service"))?;
     let at_hand = text.replace("ExecStart=/usr/bin/", &format!("ExecStart={}/usr/bin/", tree.display()));
     let unit = tree.with_file_name("tollhouse.service");
@@ -71,7 +74,8 @@ fn unit(tree: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is beside its checksums: as they say, and a host wherever it is unpacked.
+/// Checks that the files match their checksums, and that the host in the tarball runs wherever it
+/// is unpacked.
 fn tarball(release: &Release, payers: &Path) -> Result<(), Failure> {
     shell::run(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&release.folder))?;
     let folder = Gone::new(release, "untarred")?;
@@ -81,7 +85,7 @@ fn tarball(release: &Release, payers: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Without root: the package's files, where they are unpacked.
+/// Checks the files of the package without root, after unpacking them.
 fn unpacked(release: &Release, payers: &Path) -> Result<(), Failure> {
     let folder = Gone::new(release, "unpacked")?;
     shell::run(Command::new("dpkg-deb").arg("-x").arg(package(release, &release.version)).arg(&folder.0))?;
@@ -90,7 +94,7 @@ fn unpacked(release: &Release, payers: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A tree that lies anywhere.
+/// Starts the host of an unpacked tree and pays for a call.
 fn runs_and_is_paid(tree: &Path, payers: &Path) -> Result<(), Failure> {
     let data = tree.join("data");
     let mut serve = Command::new(tree.join("usr/bin/tollhouse"));
@@ -103,7 +107,7 @@ fn runs_and_is_paid(tree: &Path, payers: &Path) -> Result<(), Failure> {
     mode(&data.join("admin-token"), 0o600)
 }
 
-/// As root, on a clean Debian.
+/// Checks installation, upgrade, removal and purge as root, on a clean Debian.
 fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path) -> Result<(), Failure> {
     let root = Root::unpack(&release.folder)?;
     let (older, newer) = (older(release, tree, from)?, package(release, &release.version));
@@ -114,7 +118,7 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
         fs::remove_file(&older).map_err(|why| why.to_string())?;
     }
     let in_root = |file: &Path| format!("/tmp/{}", file.file_name().unwrap_or_default().display());
-    // Nobody is there to be asked about settings that an operator has changed.
+    // There is nobody to answer dpkg's question about changed settings.
     let install = |file: &Path| root.run(&["dpkg", "--force-confold", "--install", &in_root(file)]);
     let version = || root.run(&["dpkg-query", "--show", "--showformat=${Version}", "tollhouse"]);
 
@@ -170,7 +174,7 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
     holds(host.receipt(&receipt)? == told, "the receipt is another one once the package is installed again")?;
     host.end()?;
     fs::write(root.at("/etc/tollhouse/environment"), "").map_err(|why| why.to_string())?;
-    // What an operator has put in the place of the folder is not the package's to remove.
+    // Purging must not remove what an operator put in the place of the folder.
     root.run(&["sh", "-c", "mv /var/lib/tollhouse /srv/tollhouse && ln -s /srv/tollhouse /var/lib/tollhouse"])?;
     root.run(&["dpkg", "--purge", "tollhouse"])?;
     holds(root.at("/srv/tollhouse/store").is_dir(), "purging has followed a link")?;
@@ -182,17 +186,18 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
     Ok(())
 }
 
-/// The package that is upgraded from.
+/// Returns the package from which to upgrade.
 fn older(release: &Release, tree: &Path, from: Option<&Path>) -> Result<PathBuf, Failure> {
     match from {
         Some(file) if file.is_file() => Ok(file.to_owned()),
         Some(file) => Err(format!("there is no package {}", file.display())),
-        // What is behind `~` comes before it.
+        // A version with `~` and a suffix sorts before the version without it.
         None => deb::pack(release, tree, &format!("{}~before", release.version)),
     }
 }
 
-/// Puts data of the release before into the place of the installed host's; answers the id of a receipt that is in them.
+/// Replaces the data of the installed host with data of the previous release. Returns the id of a
+/// receipt in them.
 fn before(root: &Root) -> Result<String, Failure> {
     let kept = place::root().join("fixtures/data");
     let mut releases: Vec<_> = fs::read_dir(&kept).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
@@ -216,13 +221,13 @@ fn package(release: &Release, version: &str) -> PathBuf {
     release.folder.join(format!("tollhouse_{version}_{}.deb", release.arch))
 }
 
-/// The number of the package's user.
+/// Returns the user id of the package's user.
 fn user(root: &Root) -> Result<u32, Failure> {
     let told = root.run(&["id", "-u", "tollhouse"])?;
     told.trim().parse().map_err(|_| format!("`{}` is no number of a user", told.trim()))
 }
 
-/// The host as the installed unit starts it, on a free port.
+/// Returns the command that starts the host as the installed unit does, but on a free port.
 fn service(root: &Root) -> Result<Command, Failure> {
     let unit = place::read(&root.at("/usr/lib/systemd/system/tollhouse.service"))?;
     let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).ok_or_else(|| format!("no `{key}` in the unit"));
@@ -232,7 +237,8 @@ fn service(root: &Root) -> Result<Command, Failure> {
     Ok(as_service(root, &words))
 }
 
-/// The host's program, as the unit's user and with what the unit leaves it.
+/// Returns a command that runs the host's program as the unit's user, with the privileges that the
+/// unit leaves it.
 fn as_service(root: &Root, words: &[&str]) -> Command {
     const AS: [&str; 8] = [
         "env",
@@ -263,7 +269,7 @@ fn said(what: &str) {
     println!("  {what}");
 }
 
-/// A host that runs.
+/// A running host.
 struct Host {
     child: Child,
     url: String,
@@ -284,7 +290,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Pays for a call with the stock client; answers the receipt's id.
+    /// Pays for a call with the standard client. Returns the receipt id.
     fn pay(&self, payers: &Path, tool: &str) -> Result<String, Failure> {
         let mut pay = Command::new("node");
         pay.arg(payers.join("pay.mjs")).arg(format!("{}{tool}", self.url)).arg("{\"hello\":\"world\"}").env("NO_PROXY", "127.0.0.1");
@@ -303,7 +309,7 @@ impl Host {
         shell::output(Command::new("curl").args(["-sf", "--noproxy", "*", &url])).ok_or_else(|| format!("no receipt at {url}"))
     }
 
-    /// Ends it as systemd does, and waits.
+    /// Ends the host as systemd does, and waits for it.
     fn end(mut self) -> Result<(), Failure> {
         shell::run(Command::new("kill").args(["-TERM", &self.child.id().to_string()]))?;
         let begun = Instant::now();
@@ -323,7 +329,7 @@ impl Drop for Host {
     }
 }
 
-/// A folder that goes.
+/// A folder that is removed when this is dropped.
 struct Gone(PathBuf);
 
 impl Gone {

@@ -8,24 +8,25 @@ use std::{
 
 use crate::{Failure, engine::Engine, place, shell};
 
-/// One crate of a registry.
+/// A crate from a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Crate {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// As its manifest says, in SPDX's words.
+    /// The SPDX expression in its manifest.
     pub(crate) licence: String,
-    /// Of its archive, in hex, as `Cargo.lock` has it.
+    /// Hex checksum of its archive, from `Cargo.lock`.
     pub(crate) sha256: Option<String>,
-    /// Its source, where that is unpacked.
+    /// Its source folder, if it is unpacked.
     pub(crate) source: Option<PathBuf>,
 }
 
-/// Those of the host and of this engine's worker, by name and version; not those that only build or test.
+/// Returns the crates of the host and of this engine's worker, by name and version. Crates that are
+/// used only in builds or tests are left out.
 ///
 /// # Errors
 ///
-/// Cargo's words.
+/// Cargo's error.
 pub(crate) fn linked(engine: Engine) -> Result<Vec<Crate>, Failure> {
     let mut found = BTreeMap::new();
     let quickjs = ["--no-default-features", "--features", "quickjs"];
@@ -43,11 +44,11 @@ pub(crate) fn linked(engine: Engine) -> Result<Vec<Crate>, Failure> {
         let source = sources.iter().map(|registry| registry.join(format!("{name}-{version}"))).find(|source| source.is_dir());
         Crate { name, version, licence, sha256, source }
     });
-    // Those of the workspace are the release itself.
+    // Crates of the workspace are the release itself.
     Ok(crates.filter(|one| one.sha256.is_some()).collect())
 }
 
-/// `name v1.2.3 (proc-macro)|MIT (*)`.
+/// Parses a line such as `name v1.2.3 (proc-macro)|MIT (*)`.
 fn read(line: &str) -> Option<((String, String), String)> {
     let (package, licence) = line.split_once('|')?;
     let mut words = package.split_ascii_whitespace();
@@ -55,7 +56,7 @@ fn read(line: &str) -> Option<((String, String), String)> {
     Some(((name.to_owned(), version.to_owned()), licence.trim_end_matches(" (*)").trim().replace('/', " OR ")))
 }
 
-/// Checksums of a `Cargo.lock`, by name and version.
+/// Returns the checksums in a `Cargo.lock`, by name and version.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let of = |entry: &str| {
         let value =
@@ -65,7 +66,7 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     lock.split("[[package]]").filter_map(of).collect()
 }
 
-/// Where registries are unpacked.
+/// Returns the folders with unpacked crates of registries.
 fn sources() -> Vec<PathBuf> {
     let folder = place::cargo_home().join("registry/src");
     let listed = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -10,14 +10,14 @@ use std::{
 use super::release::Release;
 use crate::{Failure, place, shell};
 
-/// What is run when a package comes and goes.
+/// The scripts that dpkg runs at installation and removal.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// Packs the tree, as this version.
+/// Packs the tree as this version.
 ///
 /// # Errors
 ///
-/// What `dpkg-deb` says.
+/// The error of `dpkg-deb`.
 pub(crate) fn pack(release: &Release, tree: &Path, version: &str) -> Result<PathBuf, Failure> {
     let staged = release.folder.join("deb");
     if staged.exists() {
@@ -57,9 +57,9 @@ fn about(release: &Release, tree: &Path, version: &str) -> Result<String, Failur
     ))
 }
 
-/// Packages of the libraries that host and worker are linked with.
+/// Returns the packages of the libraries with which host and worker are linked.
 fn needs(folder: &Path, tree: &Path) -> Result<String, Failure> {
-    // It wants a source package around it.
+    // The tool requires the layout of a source package.
     let around = folder.join("shlibs");
     fs::create_dir_all(around.join("debian")).map_err(|why| why.to_string())?;
     fs::write(around.join("debian/control"), "Source: tollhouse\n\nPackage: tollhouse\nArchitecture: any\n")
@@ -71,7 +71,7 @@ fn needs(folder: &Path, tree: &Path) -> Result<String, Failure> {
     depends.map(str::to_owned).ok_or_else(|| format!("`dpkg-shlibdeps` tells no packages: {told}"))
 }
 
-/// MD5 of every file but the configuration's, as dpkg verifies them.
+/// Returns the MD5 sums of all files except the configuration, for `dpkg --verify`.
 fn sums(staged: &Path) -> Result<String, Failure> {
     let find = "find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum";
     shell::output(Command::new("sh").args(["-c", find]).current_dir(staged)).ok_or_else(|| "md5sum failed".to_owned())

@@ -1,35 +1,36 @@
-//! What a release has in it that is no crate of its own: the engine inside of one, and the editor of pages.
+//! Third-party parts of a release that are not separate crates: the engine within a crate, and the
+//! editor of the pages.
 
 use std::path::Path;
 
 use super::crates::Crate;
 use crate::{Failure, place};
 
-/// Something that others have made.
+/// A third-party part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Inside {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// In SPDX's words.
+    /// The SPDX expression.
     pub(crate) licence: String,
-    /// As package URLs name it.
+    /// The package URL.
     pub(crate) purl: String,
-    /// As the lists of known vulnerabilities name it, where they do.
+    /// The CPE name in lists of known vulnerabilities, if it has one.
     pub(crate) cpe: Option<String>,
-    /// The crate that it is inside of, by its place in the list; `None` of what is in the host itself.
+    /// The index of the crate that contains it; `None` if the host itself contains it.
     pub(crate) of: Option<usize>,
 }
 
-/// What a crate has inside, and where its version stands there.
+/// A part that is vendored in a crate, and the place of its version number there.
 struct Vendored {
     of: &'static str,
     name: &'static str,
     licence: &'static str,
-    /// The repository, as package URLs name it.
+    /// The package URL of the repository.
     purl: &'static str,
     cpe: &'static str,
     file: &'static str,
-    /// What stands in front of each part of the version.
+    /// The prefixes of the lines with the parts of the version.
     parts: &'static [&'static str],
 }
 
@@ -63,14 +64,14 @@ const VENDORED: [Vendored; 3] = [
     },
 ];
 
-/// The texts of the licences of what the editor is made of: each under a line that names it.
+/// The licenses of the editor's packages. Each text follows a line that names its package.
 const EDITOR: &str = "src/web/assets/vendor/codemirror.LICENSES";
 
-/// All of it.
+/// Returns all third-party parts.
 ///
 /// # Errors
 ///
-/// A crate that is not unpacked, or does not say of which version what is inside of it is.
+/// Fails if a crate is not unpacked, or if the version of a part cannot be found in it.
 pub(crate) fn all(crates: &[Crate]) -> Result<Vec<Inside>, Failure> {
     let mut found = Vec::new();
     for (place, one) in crates.iter().enumerate() {
@@ -104,7 +105,7 @@ impl Vendored {
     }
 }
 
-/// `--- @codemirror/state 6.5.2 (MIT)`.
+/// Parses a line such as `--- @codemirror/state 6.5.2 (MIT)`.
 fn of_the_editor(line: &str) -> Option<Inside> {
     let (package, licence) = line.strip_prefix("--- ")?.split_once(" (")?;
     let (name, version) = package.rsplit_once(' ')?;
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(of(Engine::V8, "ICU").as_deref(), Some("v8"));
         assert_eq!(of(Engine::QuickJs, "QuickJS-ng").as_deref(), Some("v8x"));
         assert_eq!(of(Engine::V8, "@codemirror/state"), None);
-        // Every text of a licence is of something that is told.
+        // Each license text belongs to a listed part.
         let told = all(&[]).unwrap().len();
         let editor = place::read(&place::root().join(EDITOR)).unwrap();
         assert_eq!(told, editor.lines().filter(|line| line.starts_with("--- ")).count());

@@ -1,6 +1,7 @@
-//! The licences of all crates: each text once, with the crates that it is of. Of a crate that has no text with it, the standard text of
-//! each licence that it names: Apache's as it is our own, the others as `packaging/licences` has them. What a crate has inside that is of
-//! others, and tells nothing of their licences, stands in `packaging/licences/inside`.
+//! The licenses of all crates: each text once, with the crates to which it applies. If a crate
+//! includes no text, the standard text of each license that it names is used: our own copy for
+//! Apache, and those in `packaging/licences` for the others. Licences of third-party code in a
+//! crate that includes no text for it are in `packaging/licences/inside`.
 
 use std::{
     collections::BTreeMap,
@@ -12,19 +13,19 @@ use std::{
 use super::crates::Crate;
 use crate::{Failure, place};
 
-/// What the names of such files begin with.
+/// Prefixes of the names of license files.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
-/// Folders of a crate that have licences of what is vendored in it.
+/// Maximum depth of folders in a crate with licenses of vendored code.
 const DEPTH: usize = 3;
 
-/// What stands for who holds the rights, in a standard text.
+/// Placeholder for the copyright holders in a standard text.
 const HOLDERS: &str = "<copyright holders>";
 
-/// The document.
+/// Returns the document.
 ///
 /// # Errors
 ///
-/// Crates that are not unpacked, or have no text of their licence and none that we keep.
+/// Fails for crates that are not unpacked, or for whose license neither they nor we have a text.
 pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     let mut texts = BTreeMap::<String, Vec<String>>::new();
     let mut without = Vec::new();
@@ -33,7 +34,7 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
         let source = one.source.as_deref().ok_or_else(|| format!("{} {} is not unpacked: `cargo fetch`", one.name, one.version))?;
         let mut own = Vec::new();
         for file in files(source) {
-            // Some are not of UTF-8, and are read nevertheless.
+            // Some files are not UTF-8. Read them nevertheless.
             let text = fs::read(&file).map_err(|why| format!("cannot read {}: {why}", file.display()))?;
             own.push(String::from_utf8_lossy(&text).replace('\r', "").trim().to_owned());
         }
@@ -67,17 +68,19 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     Ok(document)
 }
 
-/// What a crate has of others inside, where it has no text of their licences with it.
+/// Returns our text of the licenses of third-party code in a crate, if there is one.
 fn inside(one: &Crate) -> Result<Option<String>, Failure> {
     let path = place::root().join("packaging/licences/inside").join(format!("{}.txt", one.name));
     if path.exists() { place::read(&path).map(|text| Some(text.trim().to_owned())) } else { Ok(None) }
 }
 
-/// The standard text of what a crate says that it is under; of alternatives those that we keep.
+/// Returns the standard text of a crate's license; of alternatives, the ones of which we keep a
+/// text.
 fn standard(one: &Crate, source: &Path) -> Result<Vec<String>, Failure> {
     let parts: Vec<_> = one.licence.split(" OR ").map(str::trim).collect();
     let kept: Vec<_> = parts.iter().filter_map(|licence| text_of(licence)).collect();
-    // One that we do not keep is left out only where another may be taken for it; what is more than a choice is for people to read.
+    // A license of which we keep no text may be left out only if it is an alternative. An
+    // expression that is more than a choice must be read by a person.
     if kept.is_empty() || parts.iter().any(|part| part.contains([' ', '('])) {
         let what = if one.licence.is_empty() { "says nothing of its licence" } else { "has no text of its licence" };
         let say = "read what it is under, and put that text into packaging/licences";
@@ -99,11 +102,11 @@ fn text_of(licence: &str) -> Option<String> {
     }
 }
 
-/// Who has written a crate, by its manifest.
+/// Returns the authors in a crate's manifest.
 fn holders(manifest: &str, name: &str) -> String {
     let listed = manifest.split_once("\nauthors = [").map(|(_, list)| list).unwrap_or_default();
     let mut authors = Vec::new();
-    // Texts stand at every second place between quotes.
+    // Every second piece between quotes is a string.
     for (at, piece) in listed.split('"').enumerate() {
         match at % 2 {
             0 if piece.contains(']') => break,
@@ -114,12 +117,12 @@ fn holders(manifest: &str, name: &str) -> String {
     if authors.is_empty() { format!("the authors of {name}") } else { authors.join(", ") }
 }
 
-/// The files of a crate that have a licence in them, in the order of their names.
+/// Returns the license files of a crate, sorted by name.
 fn files(source: &Path) -> Vec<PathBuf> {
     fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().to_ascii_uppercase());
-            // No link leads out of the crate.
+            // Do not follow links out of the crate.
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && depth > 0 {
                 walk(&path, depth - 1, found);
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
     use crate::{dist::crates, engine::Engine};
 
-    /// A crate in a folder of its own, with what is said of it.
+    /// A crate in a temporary folder, with its description.
     struct Made(PathBuf);
 
     impl Made {

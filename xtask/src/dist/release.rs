@@ -1,32 +1,32 @@
-//! What all parts of a release are made from.
+//! The inputs of all parts of a release.
 
 use std::path::PathBuf;
 
 use super::crates::Crate;
 
-/// What a release is made of.
+/// The inputs of a release.
 pub(crate) struct Release {
     pub(crate) version: String,
-    /// As Debian names it.
+    /// The architecture, by Debian's name.
     pub(crate) arch: String,
-    /// Seconds since 1970 that every file is of.
+    /// The time of every file, in seconds since 1970.
     pub(crate) epoch: u64,
     pub(crate) host: PathBuf,
     pub(crate) worker: PathBuf,
     pub(crate) crates: Vec<Crate>,
-    /// Where all is made.
+    /// The folder of all results.
     pub(crate) folder: PathBuf,
-    /// Whether it is packed in less time, into more bytes.
+    /// Whether to pack faster, with a larger result.
     pub(crate) quick: bool,
 }
 
 impl Release {
-    /// What the folder in the tarball is called.
+    /// Returns the name of the folder in the tarball.
     pub(crate) fn name(&self) -> String {
         format!("tollhouse-{}-linux-{}", self.version, self.arch)
     }
 
-    /// Where the tarball is.
+    /// Returns the path of the tarball.
     pub(crate) fn tarball(&self) -> PathBuf {
         self.folder.join(format!("{}.tar.xz", self.name()))
     }

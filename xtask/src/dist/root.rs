@@ -1,4 +1,4 @@
-//! A clean Debian in a folder, and programs that run in it as if it were the machine.
+//! A clean Debian system in a folder, in which programs run as if it were the machine.
 
 use std::{
     fs,
@@ -8,20 +8,22 @@ use std::{
 
 use crate::{Failure, packages, shell};
 
-/// What a system has beside its base: what the package depends on is installed with it.
+/// Packages that the system has besides the base. The dependencies of our package are installed in
+/// this way.
 const INCLUDED: &str = "adduser,ca-certificates,util-linux";
 
-/// A folder with a Debian in it. It goes when it is dropped.
+/// A folder with a Debian system. It is removed when this is dropped.
 pub(crate) struct Root {
     pub(crate) folder: PathBuf,
 }
 
 impl Root {
-    /// Unpacks one, of the same release as this machine. It is fetched from Debian's mirror once.
+    /// Unpacks a system of the same Debian release as this machine. It is fetched from Debian's
+    /// mirror once.
     ///
     /// # Errors
     ///
-    /// Where this is not run as root, or nothing can be fetched.
+    /// Fails without root, or if nothing can be fetched.
     pub(crate) fn unpack(kept_in: &Path) -> Result<Self, Failure> {
         if shell::output(Command::new("id").arg("-u")).is_none_or(|id| id.trim() != "0") {
             return Err("a package is installed into a system of its own as root; `--short` needs none".to_owned());
@@ -45,8 +47,9 @@ impl Root {
         Ok(root)
     }
 
-    /// A program in it, as root: with its own `/proc`, the devices of this machine and its network. It becomes the root of a mount namespace, and not
-    /// of a process alone, which could make no namespaces of its own then.
+    /// Returns a command that runs a program in the system, as root, with its own `/proc` and with
+    /// the devices and the network of this machine. The folder becomes the root of a mount
+    /// namespace. With `chroot` alone, the process could not create namespaces.
     pub(crate) fn within(&self, words: &[&str]) -> Command {
         const ENTER: &str = "mount --bind \"$0\" \"$0\"
             mount --rbind /dev \"$0/dev\"
@@ -63,11 +66,11 @@ impl Root {
         command
     }
 
-    /// Runs one, and answers what it wrote.
+    /// Runs a program in the system and returns its output.
     ///
     /// # Errors
     ///
-    /// That, where it fails.
+    /// If it fails, the error is its output.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String, Failure> {
         let done = self.within(words).output().map_err(|why| format!("cannot start `unshare`: {why}"))?;
         let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
@@ -78,7 +81,7 @@ impl Root {
         }
     }
 
-    /// A path in it.
+    /// Returns the path on this machine of a path in the system.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.folder.join(path.trim_start_matches('/'))
     }
@@ -86,7 +89,7 @@ impl Root {
 
 impl Drop for Root {
     fn drop(&mut self) {
-        // Nothing is mounted there outside of the namespaces, which have ended.
+        // All mounts were in namespaces, which have ended, so nothing is mounted there now.
         shell::succeeds(Command::new("rm").args(["-rf", "--one-file-system", "--"]).arg(&self.folder));
     }
 }

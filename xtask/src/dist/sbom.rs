@@ -1,10 +1,10 @@
-//! What a release is made of, as CycloneDX 1.5 in JSON.
+//! The bill of materials of a release, in CycloneDX 1.5 JSON.
 
 use std::fmt::Write as _;
 
 use super::{crates::Crate, inside::Inside, release::Release};
 
-/// The document: all crates, and what is inside of them or of the host and is none.
+/// Returns the document: all crates, and the parts that are within them or within the host.
 pub(crate) fn write(release: &Release, inside: &[Inside]) -> String {
     let components: Vec<_> = release.crates.iter().map(component).chain(inside.iter().map(vendored)).collect();
     let own = inside.iter().filter(|one| one.of.is_none()).map(|one| one.purl.clone());
@@ -57,7 +57,7 @@ fn component(one: &Crate) -> String {
     )
 }
 
-/// A text of JSON.
+/// Quotes a JSON string.
 pub(crate) fn text(of: &str) -> String {
     let mut quoted = String::from("\"");
     for c in of.chars() {
@@ -71,7 +71,8 @@ pub(crate) fn text(of: &str) -> String {
     quoted
 }
 
-/// Seconds since 1970 as RFC 3339 has them (days from the civil calendar, as Howard Hinnant's algorithm counts them).
+/// Formats seconds since 1970 as in RFC 3339 (civil calendar from days, by Howard Hinnant's
+/// algorithm).
 fn utc(epoch: u64) -> String {
     let (days, seconds) = (epoch / 86_400 + 719_468, epoch % 86_400);
     let (era, of_era) = (days / 146_097, days % 146_097);

@@ -1,4 +1,4 @@
-//! The tree of a release, as it lies below `/`.
+//! The file tree of a release, relative to `/`.
 
 use std::{
     fs,
@@ -10,21 +10,21 @@ use std::{
 use super::{inside, licences, release::Release, sbom};
 use crate::{Failure, place, shell};
 
-/// Where documents lie.
+/// The folder of the documents.
 pub(crate) const DOC: &str = "usr/share/doc/tollhouse";
 
-/// Completions of each shell: where they lie, below a name of their own.
+/// The path of the completions for each shell.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/tollhouse"),
     ("zsh", "usr/share/zsh/vendor-completions/_tollhouse"),
     ("fish", "usr/share/fish/vendor_completions.d/tollhouse.fish"),
 ];
 
-/// Puts everything in its place. Answers the folder.
+/// Creates the tree and returns its folder.
 ///
 /// # Errors
 ///
-/// What cannot be written, or made by the host itself.
+/// Fails if a file cannot be written, or if the host cannot produce it.
 pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     let tree = release.folder.join("tree");
     if tree.exists() {
@@ -53,7 +53,7 @@ pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     Ok(tree)
 }
 
-/// Manual pages and completions, which the host writes itself.
+/// Writes manual pages and completions, which the host generates.
 fn by_the_host(host: &Path, tree: &Path) -> Result<(), Failure> {
     for (name, path) in COMPLETIONS {
         match shell::output(Command::new(host).args(["completions", name])) {
@@ -89,12 +89,12 @@ fn write(to: &Path, text: &str) -> Result<(), Failure> {
     fs::set_permissions(to, fs::Permissions::from_mode(0o644)).map_err(failed)
 }
 
-/// Without name and time in it.
+/// Compresses a file, without name and time in the result.
 fn gzip(file: &Path) -> Result<(), Failure> {
     shell::run(Command::new("gzip").args(["-9", "-n", "-f"]).arg(file))
 }
 
-/// Has every folder the same mode, and everything the same time.
+/// Gives every folder the same mode, and everything the same time.
 fn settle(path: &Path, epoch: u64) -> Result<(), Failure> {
     let failed = |why: std::io::Error| format!("cannot settle {}: {why}", path.display());
     let about = fs::symlink_metadata(path).map_err(failed)?;

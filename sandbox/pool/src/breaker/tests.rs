@@ -56,7 +56,7 @@ fn stops_of_each_kind_are_remembered_although_there_are_none_of_the_others() {
         breaker.note_stop(cause, caller, &RULES, start);
         assert_eq!([59, 60].map(|seconds| after(&mut breaker, &RULES, seconds)), [false, true], "{cause:?}");
     }
-    // Who was stopped is slowed for longer than the endpoint is held.
+    // A caller whose runs were stopped is slowed for longer than the endpoint is held.
     let (mut breaker, brief) = (Breaker::default(), BreakerRules { hold: Duration::from_secs(1), ..RULES });
     assert!((0..9).any(|number| breaker.note_stop(Cause::Run, caller(number % 3), &brief, start)));
     assert_eq!([2, 59, 60].map(|seconds| after(&mut breaker, &brief, seconds)), [false, false, true]);
@@ -88,7 +88,7 @@ fn runs_that_several_callers_see_stopped_hold_the_endpoint_for_these_until_someb
     assert_eq!([1, 2, 3, 4].map(|number| closed(&breaker, number, 10)), [held(50), held(50), held(50), None]);
     assert_eq!(breaker.closed_to(None, &RULES, start), None);
     assert_eq!(closed(&breaker, 1, 60), None);
-    // Who finds it broken while it is held waits as well, and more of these hold it for longer.
+    // A caller that is stopped during a hold is held too, and enough such callers extend the hold.
     assert_eq!(stops(&mut breaker, &[4, 5], 20), 0);
     assert_eq!([4, 6].map(|number| closed(&breaker, number, 20)), [held(40), None]);
     assert_eq!(stops(&mut breaker, &[6, 7, 8], 40), 1);
@@ -104,7 +104,7 @@ fn hold_of_code_is_for_all_and_ends_neither_by_an_answer_nor_by_runs_that_are_st
     assert_eq!((0..5).filter(|number| breaker.note_stop(Cause::Run, caller(*number), &RULES, second(start, 1))).count(), 1);
     breaker.note_answer(second(start, 1));
     assert_eq!(breaker.closed_to(caller(9), &RULES, second(start, 1)), Some(Closed::Held(Duration::from_secs(59))));
-    // One that is past gives way.
+    // An expired hold is replaced.
     let mut breaker = Breaker::default();
     (0..5).for_each(|_| _ = breaker.note_stop(Cause::Code, None, &RULES, start));
     (0..5).for_each(|number| _ = breaker.note_stop(Cause::Run, caller(number), &RULES, second(start, 60)));

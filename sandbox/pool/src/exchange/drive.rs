@@ -1,4 +1,4 @@
-//! A call is run.
+//! Runs a call on a worker.
 
 use std::{io, mem::ManuallyDrop, pin::pin, time::Duration};
 
@@ -21,20 +21,20 @@ use crate::{
     wire::Buffers,
 };
 
-/// Answers are gathered for one write up to so many bytes.
+/// Answers are gathered into one write up to this many bytes.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// A call for a worker that has its code.
+/// How a call begins on a worker that has its code loaded.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "each call has one, and passes it on at once")]
 pub(crate) enum Begin {
-    /// It is to be sent, and its budget begins.
+    /// Send the call now. Its budget begins then.
     Now(ToWorker),
-    /// It was sent ahead at this moment, its turn has come, and its budget is in force.
+    /// The call was sent ahead at this time and its turn has come. Its budget is in force.
     SentAhead(Instant),
 }
 
-/// What is run, within what, and what of it is under way.
+/// The work to run, its limits, and its account of bytes in transit.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) limits: &'a Limits,
@@ -42,7 +42,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) account: Account<'a>,
 }
 
-/// Runs one call on a worker that has its code, until it has ended one way or the other.
+/// Runs one call on a worker that has its code loaded, until it ends in any way.
 pub(crate) async fn drive(
     link: &Link,
     buffers: &mut Buffers,
@@ -63,16 +63,16 @@ pub(crate) async fn drive(
     let ops = Ops::new(host, limits, account);
     let done = exchange(link, buffers, begin, (host, ops), permit, &mut ledger).await;
     let mut seen = running.ended();
-    // It may have run before its turn.
+    // The call may have run before its turn.
     seen.wall = sent_ahead.map_or(seen.wall, |since| since.elapsed());
-    // What came behind the answer is the next call's, if there is one.
+    // Bytes after the answer belong to the next call, if one was sent ahead.
     let is_silent = buffers.nothing_to_take() || link.pipeline.len() > 0;
     let ended = Ended::of(done, &seen, ledger.ops(), is_silent && buffers.nothing_to_send());
     host.used(Duration::from_micros(ended.spent.cpu_us));
     ended
 }
 
-/// A call that runs. Its host is told what it used also where nobody waits for its end.
+/// A running call. Reports its usage to its host even if the call's future is dropped.
 struct Running<'a> {
     meter: &'a Meter,
     host: &'a dyn OpHost,
@@ -127,7 +127,7 @@ async fn exchange(
                 Step::Progress(said) => host.progress(said),
                 Step::Wait => {
                     close(link, buffers, permit)?;
-                    // With a reply on its way the worker has something to compute again.
+                    // Once a reply is on its way, the worker has something to compute again.
                     if ledger.in_flight() > 0 && buffers.nothing_to_send() {
                         permit.park();
                         link.meter.set_parked(true);
@@ -137,7 +137,7 @@ async fn exchange(
                 Step::Decline => return Err(Breach::Protocol("a call declined that was not sent").into()),
                 Step::Drop => {}
                 Step::Done(outcome, claim) => {
-                    // What the handler did not wait for gets one chance to be done at once.
+                    // Ops that the handler did not wait for get one chance to complete.
                     while ops.next().now_or_never().flatten().is_some() {}
                     return Ok((outcome, claim));
                 }
@@ -182,7 +182,7 @@ async fn exchange(
     }
 }
 
-/// Lets nothing more be sent ahead to the worker: its call asks for something, or waits.
+/// Stops sending calls ahead to the worker, because its call makes a request or waits.
 fn close(link: &Link, buffers: &mut Buffers, permit: &Permit<'_>) -> io::Result<()> {
     link.pipeline.close(buffers);
     if permit.computes() { buffers.flush(&link.stream) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! How an exchange ended, and whether its worker may go on: from what the worker said, what the watchdog saw, and what is
-//! left on the wire.
+//! How an exchange ended and whether its worker can be reused, judged from the worker's answer, the
+//! watchdog's measurements and the bytes left on the wire.
 
 use std::io;
 
@@ -7,15 +7,15 @@ use tollhouse_protocol::{LoadFault, Loaded, Outcome, Problem, Spent, StopReason,
 
 use crate::{budget::Seen, ledger::Breach};
 
-/// Proof that a call ended as it should, so that its worker may serve another.
+/// Proof that a call ended normally, so that its worker can serve another.
 ///
 /// Invariant: a worker that overran any part of its budget never serves a second call. Only
-/// [`end_of_load`] and [`Ended::of`] make this proof, and a leased worker is handed over or put among the idle for nothing
-/// else; the lease asserts the rest again before it is used.
+/// [`end_of_load`] and [`Ended::of`] create this proof. A leased worker is handed over or made idle
+/// only with it, and the lease asserts the other conditions again before the next use.
 #[derive(Debug)]
 pub(crate) struct Clean(());
 
-/// A call's end.
+/// The end of a call.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
@@ -24,8 +24,8 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Weighs what the worker answered, if it did, against what was `seen` of it. `is_quiet`: nothing of this call is left to
-    /// be read or written.
+    /// Compares the worker's answer, if any, with the measurements in `seen`. `is_quiet` means that
+    /// nothing of this call is left to read or write.
     pub(super) fn of(done: Result<(Outcome, Spent), Cut>, seen: &Seen, ops: u64, is_quiet: bool) -> Self {
         let stopped = |reason| Self { outcome: Outcome::Stopped(reason), spent: checked_spent(seen, Spent::default(), ops), clean: None };
         match (done, seen.verdict.clone()) {
@@ -44,14 +44,14 @@ impl Ended {
         Self { outcome: Outcome::Stopped(StopReason::Crashed), spent: Spent::default(), clean: None }
     }
 
-    /// As the worker's own end tells it, where nothing else did.
+    /// Replaces the outcome with the reason that the worker's exit status gives.
     pub(crate) fn because(self, reason: StopReason) -> Self {
         Self { outcome: unfit_if_unlisted(Outcome::Stopped(reason)), ..self }
     }
 }
 
-/// What does not fit, although its worker ended before it could say why: it is a misfit as any other, and no stop that is
-/// held against anybody.
+/// Turns a stop for a value that does not fit, whose worker ended before it could list the
+/// problems, into an ordinary validation failure. It then counts against nobody.
 fn unfit_if_unlisted(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Stopped(StopReason::Unlisted { side }) => {
@@ -61,7 +61,7 @@ fn unfit_if_unlisted(outcome: Outcome) -> Outcome {
     }
 }
 
-/// As [`Ended::of`], of the load of a bundle.
+/// Returns the end of the load of a bundle, by the rules of [`Ended::of`].
 pub(super) fn end_of_load(answer: Result<Result<Loaded, LoadFault>, Cut>, seen: Seen) -> Result<(Loaded, Clean), LoadFault> {
     match (answer, seen.verdict.clone()) {
         (_, Some(verdict)) => Err(LoadFault::Stopped(verdict)),
@@ -71,7 +71,7 @@ pub(super) fn end_of_load(answer: Result<Result<Loaded, LoadFault>, Cut>, seen: 
     }
 }
 
-/// What ends an exchange before its answer.
+/// Why an exchange ended before its answer.
 #[derive(Debug)]
 pub(super) enum Cut {
     /// The stream ended or failed.
@@ -110,11 +110,11 @@ impl Cut {
     }
 }
 
-/// The worker's claim where the host knows no better.
+/// Returns the worker's claim, corrected by the host's own measurements.
 fn checked_spent(seen: &Seen, claim: Spent, ops: u64) -> Spent {
     let wall_us = u64::try_from(seen.wall.as_micros()).unwrap_or(u64::MAX);
     let cpu_us = match seen.cpu {
-        // The host counts in steps of 10 ms and from its first look on.
+        // The host measures in steps of 10 ms, and only from its first look.
         Some(cpu) => u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX).max(claim.cpu_us.min(wall_us)),
         None => claim.cpu_us.min(wall_us),
     };

@@ -1,11 +1,11 @@
-//! A bundle is loaded.
+//! Loads a bundle into a worker.
 
 use tollhouse_protocol::{Load, LoadFault, Loaded, ToHost, ToWorker};
 
 use super::end::{Clean, Cut, end_of_load};
 use crate::{budget::Budget, ledger::Breach, process::Link, wire::Buffers};
 
-/// Loads a bundle into a blank worker, under the limits of loading.
+/// Loads a bundle into a blank worker, within the limits of loading.
 pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<(Loaded, Clean), LoadFault> {
     link.meter.begin(Budget::of_load(&load.limits));
     let answer = exchange(link, buffers, load).await;
@@ -13,7 +13,7 @@ pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Resu
 }
 
 async fn exchange(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadFault>, Cut> {
-    // And one that says how many were dropped.
+    // Plus one line that says how many were dropped.
     let mut lines = load.limits.log_lines + 1;
     buffers.put(&ToWorker::Load(load))?;
     loop {
@@ -23,7 +23,7 @@ async fn exchange(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Resu
         while let Some(message) = buffers.next()? {
             match message {
                 ToHost::Loaded(answer) if buffers.are_empty() => return Ok(answer),
-                // What a module logs at its top level belongs to no call.
+                // Log lines of a module's top level belong to no call.
                 ToHost::Log(_) if lines > 0 => lines -= 1,
                 _ => return Err(Breach::Protocol("something else than the answer to a bundle").into()),
             }

@@ -1,4 +1,4 @@
-//! The ops of one call: begun, or waiting until their bytes fit.
+//! The ops of one call: those begun, and those that wait until their bytes fit.
 
 use std::{
     collections::VecDeque,
@@ -17,26 +17,26 @@ use crate::{
 
 type Answer = Result<OpValue, OpFailure>;
 
-/// See the module's documentation.
+/// The ops of one call.
 pub(super) struct Ops<'a> {
     host: &'a dyn OpHost,
     limits: &'a Limits,
     account: Account<'a>,
-    /// `None` until there is one: most calls ask for nothing.
+    /// `None` before the first op, because most calls have none.
     begun: Option<FuturesUnordered<Begun<'a>>>,
-    /// In the order in which they were asked.
+    /// In order of arrival.
     waiting: VecDeque<Waiting>,
-    /// Requests among those begun; timers take no bytes.
+    /// Number of requests in `begun`. Timers take no bytes.
     requests: usize,
-    /// Of all that are begun or wait.
+    /// Bytes of all ops that are begun or wait.
     bytes: usize,
-    /// Of these, what was asked with.
+    /// The part of `bytes` that belongs to requests.
     asked_bytes: usize,
-    /// Of answers that the socket has not taken.
+    /// Bytes of answers that the socket has not taken yet.
     unsent: usize,
 }
 
-/// An op that the host has done.
+/// An op that the host has completed.
 pub(super) struct Answered {
     pub(super) op: u32,
     pub(super) kind: OpKind,
@@ -74,11 +74,11 @@ impl<'a> Ops<'a> {
         Self { host, limits, account, begun: None, waiting: VecDeque::new(), requests: 0, bytes: 0, asked_bytes: 0, unsent: 0 }
     }
 
-    /// Takes an op, and begins it if its bytes fit and none waits before it.
+    /// Accepts an op. Begins it if its bytes fit and no op waits before it.
     ///
     /// # Errors
     ///
-    /// More is asked with at once than a call has. A worker sends nothing before that has room.
+    /// The requests exceed the bytes of a call. An honest worker waits for room before it sends.
     pub(super) fn ask(&mut self, op: u32, request: OpRequest) -> Result<(), Breach> {
         if OpKind::of(&request) == OpKind::Timer {
             self.begin(op, request, 0, 0);
@@ -96,11 +96,11 @@ impl<'a> Ops<'a> {
         Ok(())
     }
 
-    /// The next one that is done; `None` when nothing is under way.
+    /// Returns the next completed op, or `None` if no op is pending.
     pub(super) async fn next(&mut self) -> Option<Answered> {
         while !self.waiting.is_empty() {
             let mut freed = pin!(self.account.freed());
-            // What is given back from here on is not missed.
+            // Room that is freed after this line wakes us.
             freed.as_mut().enable();
             self.begin_waiting();
             if self.waiting.is_empty() {
@@ -116,7 +116,7 @@ impl<'a> Ops<'a> {
         Some(self.done(answered))
     }
 
-    /// Notes how much of what goes to the worker its socket has not taken.
+    /// Records how many bytes to the worker its socket has not taken yet.
     pub(super) fn note_unsent(&mut self, unsent: usize) {
         self.unsent = unsent;
         if self.bytes > 0 || self.begun.is_some() {
@@ -142,7 +142,7 @@ impl<'a> Ops<'a> {
         }
     }
 
-    /// Whether so many bytes more fit; they count then.
+    /// Adds `more` bytes to the account if they fit, and returns whether they did.
     fn account_for(&mut self, more: usize) -> bool {
         let all = self.bytes + self.unsent + more;
         if self.requests == 0 && self.unsent == 0 {

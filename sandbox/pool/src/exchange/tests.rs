@@ -36,7 +36,7 @@ use crate::{
     wire::Buffers,
 };
 
-/// A worker that says what the test wants it to say.
+/// A scripted worker.
 struct Peer(UnixStream);
 
 impl Peer {
@@ -60,7 +60,7 @@ struct Host {
     logged: Mutex<Vec<String>>,
     asked: Mutex<Vec<OpRequest>>,
     begun: AtomicBool,
-    /// Bytes of each answer; nothing at 0.
+    /// Size of each answer in bytes. No answer if 0.
     answer_bytes: usize,
 }
 
@@ -90,12 +90,12 @@ impl OpHost for Host {
     fn used(&self, _: Duration) {}
 }
 
-/// To a worker that takes two calls ahead.
+/// A link to a worker that takes two calls ahead.
 fn link(stream: UnixStream) -> Link {
     Link { stream, pipeline: Pipeline::new(2, Duration::MAX), meter: Meter::new(Arc::default()) }
 }
 
-/// Sends a call ahead, without a word: what is said of it is up to the test.
+/// Sends a call ahead with an empty frame. The test decides what the worker sends for it.
 fn send_ahead(link: &Link) -> oneshot::Receiver<Handover> {
     link.pipeline.send(&link.stream, b"", Budget::of_call(&Limits::default())).unwrap()
 }
@@ -143,17 +143,18 @@ fn op(op: u32) -> ToHost {
     ToHost::Op { op, request: OpRequest::KvGet { key: "k".into() } }
 }
 
-/// Runs a call against `script`, which gets the socket when the call has arrived.
+/// Runs a call against `script`, which gets the socket once the call has arrived.
 async fn run<F: Future<Output = ()>>(host: &Host, script: impl FnOnce(Peer) -> F) -> Ended {
     run_within(&Limits::default(), host, |peer, _| script(peer)).await
 }
 
-/// As [`run`], under `limits`. The script gets the meter too, to be the watchdog.
+/// The same as [`run`] under `limits`. The script also gets the meter, so that it can act as the
+/// watchdog.
 async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script: impl FnOnce(Peer, Arc<Link>) -> F) -> Ended {
     run_on(&scheduler(), limits, host, script).await
 }
 
-/// As [`run_within`], in a slot of `scheduler`.
+/// The same as [`run_within`], in a slot of `scheduler`.
 async fn run_on<F: Future<Output = ()>>(
     scheduler: &Scheduler,
     limits: &Limits,
@@ -167,7 +168,7 @@ async fn run_on<F: Future<Output = ()>>(
     let flow = Flow::new(1 << 30);
     let call = async {
         let ended = drive(&link, &mut buffers, asked(limits, &flow), begin(), host, &mut permit).await;
-        // As the end of the process would.
+        // As the end of the process would do.
         rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
         ended
     };
@@ -182,7 +183,7 @@ async fn run_on<F: Future<Output = ()>>(
     ended
 }
 
-/// Loads a bundle into a worker that says this to it.
+/// Loads a bundle into a worker that sends `answer`.
 async fn load(answer: &[ToHost]) -> Result<Loaded, LoadFault> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, mut buffers, mut peer) = (link(ours), Buffers::default(), Peer(theirs));
@@ -214,7 +215,7 @@ async fn worker_that_goes_on_after_its_bundle_is_loaded_is_not_used() {
 
 async fn crash(bytes: &'static [u8]) -> Ended {
     run(&Host::default(), |mut peer| async move {
-        // The host may be gone before all is written.
+        // The host may close the socket before everything is written.
         let _ = peer.0.write_all(bytes).await;
         let _ = peer.0.read(&mut [0]).await;
     })
@@ -225,8 +226,8 @@ fn is_crash(ended: &Ended) -> bool {
     ended.outcome == Outcome::Stopped(StopReason::Crashed) && ended.clean.is_none()
 }
 
-/// A worker stopped itself at its wall limit, at which the host ends its waits too: the reply came
-/// to a closed socket, and the call counted as crashed.
+/// Regression: a worker stopped itself at its wall limit, when the host also ended its waits. The
+/// reply met a closed socket, and the call counted as crashed.
 #[tokio::test]
 async fn last_words_count_although_a_reply_cannot_be_delivered() {
     let reason = StopReason::WallTime { limit_ms: 20 };
@@ -271,7 +272,8 @@ async fn ops_are_answered_and_logs_are_taken_in_order() {
     assert_eq!(*host.logged.lock().unwrap(), ["one", "half", "two"]);
 }
 
-/// It once waited for room to write what it was not to write yet, which there always was.
+/// Regression: the call waited for room to write although it was not allowed to write yet. There
+/// always was room.
 #[tokio::test]
 async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
     let (ours, theirs) = UnixStream::pair().unwrap();

@@ -15,7 +15,7 @@ fn owner_has_as_much_as_is_free_and_who_comes_finds_as_much() {
     first.set(4 * MIB);
     assert!(third.try_set(2 * MIB));
     assert_eq!(flow.held(), 9 * MIB);
-    // Its other calls are of the same share.
+    // The owner's other calls share the same limit.
     assert!(!flow.account("a").try_set(MIB));
 }
 
@@ -44,7 +44,7 @@ fn who_waits_is_told_when_something_is_given_back() {
     assert!(freed.now_or_never().is_some());
 }
 
-/// Random accounts against sums of what each has.
+/// Compares random accounts with a simple sum per owner.
 #[test]
 fn nothing_is_lost_or_counted_twice_and_owners_that_left_are_forgotten() {
     let flow = Flow::new(64);

@@ -1,4 +1,4 @@
-//! The group that this process is in, divided: into one for itself and others for its workers.
+//! Divides the control group of this process into one for the host and others for its workers.
 
 use std::{
     fs::{self, File},
@@ -11,27 +11,30 @@ use rustix::{fs::getxattr, io::Errno};
 
 use super::file::{errno, write};
 
-/// What is wanted of the system (cgroups(7)).
+/// The controllers that are used (cgroups(7)).
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
-/// Where this process goes: none may be in a group that others are made in.
+/// Group that this process moves to. A group with subgroups must not contain processes.
 const HOST: &str = "tollhouse-host";
 
-/// What groups of workers begin with. The number of the process follows that made them, and how many it had made before.
+/// Prefix of the groups of workers. The id of the process and a counter follow.
 const WORKERS: &str = "tollhouse-workers-";
 
-/// How systemd marks a group that is its service's own (`Delegate=yes`): as root, and for who is not.
+/// Attributes that mark a group as delegated by systemd (`Delegate=yes`): for root, and for other
+/// users.
 const DELEGATED: [&str; 2] = ["trusted.delegate", "user.delegate"];
 
-/// How often others may come to where this process was, as it leaves.
+/// Maximum attempts to move processes out of the group while new ones appear.
 const TRIES: usize = 8;
 
-/// The group that this process was started in, ready for others to be made in it. That is done once.
+/// Returns the group that this process was started in, prepared for subgroups. The preparation
+/// happens once.
 ///
 /// # Errors
 ///
-/// [`Errno::NOENT`] without groups of version 2, [`Errno::PERM`] where it is not this process's to divide, [`Errno::OPNOTSUPP`] where
-/// the system has none of the controllers for it, and what the system refuses.
+/// [`Errno::NOENT`] without groups of version 2, [`Errno::PERM`] if the group does not belong to
+/// this process, [`Errno::OPNOTSUPP`] if none of the controllers is available, or the error of the
+/// system.
 pub(super) fn divided() -> Result<&'static Path, Errno> {
     static OWN: OnceLock<Result<PathBuf, Errno>> = OnceLock::new();
     let divided = OWN.get_or_init(|| {
@@ -46,12 +49,13 @@ pub(super) fn divided() -> Result<&'static Path, Errno> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Own {
     pub(super) folder: PathBuf,
-    /// Whether there is no other one to be seen: the machine's, or a container's.
+    /// Whether this is the root of the visible hierarchy, of the machine or of a container.
     pub(super) is_all: bool,
 }
 
-/// Where the group of version 2 is that `groups` names, as in cgroups(7), by what is mounted, as in proc_pid_mountinfo(5). Who is started
-/// from where a process has gone that divided its group has that group, too.
+/// Finds the folder of the version 2 group that `groups` (cgroups(7)) names, in the mounts of
+/// `mounts` (proc_pid_mountinfo(5)). A process that was started from the host's own subgroup gets
+/// the parent group.
 pub(super) fn find(mounts: &str, groups: &str) -> Option<Own> {
     let path = Path::new(groups.lines().find_map(|line| line.strip_prefix("0::"))?);
     if path.components().any(|part| part == Component::ParentDir) {
@@ -67,7 +71,7 @@ pub(super) fn find(mounts: &str, groups: &str) -> Option<Own> {
     })
 }
 
-/// Whether systemd has left a group to the service that is in it.
+/// Returns whether systemd has delegated a group to its service.
 pub(super) fn is_delegated(group: &Path) -> bool {
     let is_set = |name: &&str| {
         let mut value = [0; 1];
@@ -76,7 +80,7 @@ pub(super) fn is_delegated(group: &Path) -> bool {
     DELEGATED.iter().any(is_set)
 }
 
-/// Lets groups be made in `group` that have bounds, where it `is_ours`.
+/// Enables the controllers for subgroups of `group`. `is_ours` says whether this process may do so.
 pub(super) fn divide(group: &Path, is_ours: bool) -> Result<(), Errno> {
     let offered = fs::read_to_string(group.join("cgroup.controllers")).map_err(|error| errno(&error))?;
     let wanted: Vec<_> = CONTROLLERS.into_iter().filter(|wanted| offered.split_whitespace().any(|offered| offered == *wanted)).collect();
@@ -87,7 +91,7 @@ pub(super) fn divide(group: &Path, is_ours: bool) -> Result<(), Errno> {
         return Err(Errno::PERM);
     }
     remove_old(group);
-    // The machine's own is the one that processes may stay in.
+    // Only the machine's root group may keep its processes.
     if group.join("cgroup.type").exists() {
         leave(group).map_err(|error| errno(&error))?;
     }
@@ -96,7 +100,7 @@ pub(super) fn divide(group: &Path, is_ours: bool) -> Result<(), Errno> {
     passed_on.fold(first, |any, next| any.or(next)).map_err(|error| errno(&error))
 }
 
-/// Moves all processes of a group to one in it.
+/// Moves all processes of a group to the host's subgroup.
 fn leave(group: &Path) -> io::Result<()> {
     let host = group.join(HOST);
     fs::create_dir(&host).or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })?;
@@ -115,18 +119,21 @@ fn leave(group: &Path) -> io::Result<()> {
     Err(Errno::BUSY.into())
 }
 
-/// A group for the workers of a pool of this process.
+/// The group of the workers of one pool of this process.
 #[derive(Debug)]
 pub(super) struct Workers {
     pub(super) folder: PathBuf,
-    /// Held for as long as there may be workers, so that no other host takes it for one that was left, whatever it sees of processes.
+    /// Locked as long as there may be workers, so that no other host removes the group as
+    /// abandoned, even if it cannot see our processes.
     _lock: File,
 }
 
 impl Workers {
+    /// Creates the group for workers, in the group of this process.
+    ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system.
     pub(super) fn new(own: &Path) -> io::Result<Self> {
         let mut number = 0;
         loop {
@@ -135,21 +142,22 @@ impl Workers {
             match made {
                 Ok(Some(lock)) => return Ok(Self { folder, _lock: lock }),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                // Another host's, by a number that both have, or taken for one that was left, before it was locked.
+                // Another host with the same process id has this group, or it was removed as
+                // abandoned before it was locked.
                 _ => number += 1,
             }
         }
     }
 }
 
-/// A group, locked: where no host has it, and it has not been removed.
+/// Locks a group. Returns `None` if another host holds the lock or the group has been removed.
 fn lock(workers: &Path) -> Option<File> {
     let lock = File::open(workers).ok()?;
     lock.try_lock().ok()?;
     workers.exists().then_some(lock)
 }
 
-/// Removes what processes left that were killed.
+/// Removes the groups that killed processes left behind.
 fn remove_old(group: &Path) {
     let is_of_workers = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(WORKERS));
     for old in fs::read_dir(group).into_iter().flatten().flatten().filter(is_of_workers) {
@@ -158,7 +166,7 @@ fn remove_old(group: &Path) {
     }
 }
 
-/// Removes a group of workers, where none is in it any more.
+/// Removes the group of a pool's workers if no process is left in it.
 pub(super) fn remove(workers: &Path) {
     let folders = fs::read_dir(workers).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir());
     folders.for_each(|folder| drop(fs::remove_dir(folder.path())));

@@ -50,7 +50,8 @@ fn what_hosts_left_that_are_gone_is_removed_and_what_another_has_is_not() {
     for name in gone.into_iter().chain(others) {
         fs::create_dir_all(group.path().join(name).join("0")).unwrap();
     }
-    // By what numbers processes have it is not told: this one's might be another's, in another namespace.
+    // The process ids cannot decide this: our id may belong to another process in another
+    // namespace.
     let had = own::Workers::new(group.path()).unwrap();
     let next = own::Workers::new(group.path()).unwrap();
     assert_ne!(had.folder, next.folder);
@@ -62,7 +63,7 @@ fn what_hosts_left_that_are_gone_is_removed_and_what_another_has_is_not() {
     assert!(had.folder.join("0").exists() && next.folder.exists());
     let left = had.folder.clone();
     drop(had);
-    // A process that another test starts has the lock as well, until it is its own program.
+    // A process that another test starts also has the lock until it executes its program.
     let begun = Instant::now();
     while left.exists() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{}", left.display());
@@ -75,7 +76,7 @@ fn what_hosts_left_that_are_gone_is_removed_and_what_another_has_is_not() {
 #[test]
 fn group_that_is_divided_has_its_processes_in_one_of_their_own() {
     let Some(groups) = groups_with(JailLayer::PidsMax) else { return };
-    // Below the pool's own: what can be passed on there is passed on.
+    // Within the pool's own group: a group can be delegated there.
     let group = groups.workers.as_ref().unwrap().folder.join("delegated");
     fs::create_dir(&group).unwrap();
     assert!(!own::is_delegated(&group));
@@ -119,20 +120,21 @@ fn config() -> PoolConfig {
     PoolConfig { memory: 1 << 30, max_processes: 7, ..PoolConfig::new("/bin/false") }
 }
 
-/// The groups of a pool, where this machine has them with that layer. Else the test says so, and ends.
+/// Returns the groups of a pool if this machine has them with `layer`. Otherwise reports that the
+/// test is skipped.
 fn groups_with(layer: JailLayer) -> Option<Arc<Groups>> {
     let groups = Groups::new(&config());
     let has = groups.has(layer);
     if !has {
         let why = groups.layers.refused.iter().find(|refused| refused.layer == layer);
         let why = why.map_or_else(|| layer.to_string(), ToString::to_string);
-        // Whoever runs tests sees it, also of one that passes.
+        // Printed directly, so that it shows even if the test passes.
         io::stderr().write_all(format!("a test is skipped: there is no {why}\n").as_bytes()).unwrap();
     }
     has.then_some(groups)
 }
 
-/// A process in a group of its own that runs `script` when it is told to.
+/// A process in its own group that runs `script` when the test starts it.
 struct Bound {
     stdin: Option<std::process::ChildStdin>,
     place: Arc<crate::places::Place>,
@@ -184,7 +186,7 @@ fn told(group: &Path, file: &str) -> String {
     fs::read_to_string(group.join(file)).unwrap().trim().to_owned()
 }
 
-/// Takes all the memory that it gets.
+/// Takes all the memory that it can get.
 const FILLS: &str = "exec tail /dev/zero";
 
 #[test]
@@ -209,7 +211,7 @@ fn process_that_fills_its_group_is_told_from_one_that_others_end() {
     assert!(killed.path().ends_with("0"), "the group of the one before it");
     killed.go();
     assert_eq!(killed.exit(), Exit::Signal(9));
-    // Others have the memory that it would be allowed.
+    // Others use the memory that it would be allowed.
     write(all, "memory.max", RESERVE_BYTES).unwrap();
     let mut fills = Bound::new(&groups, FILLS);
     fills.go();

@@ -1,4 +1,4 @@
-//! Warm workers that wait, by their endpoints and by how long they have waited.
+//! Warm idle workers, by endpoint and by idle time.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,13 +17,15 @@ pub(crate) struct Warm {
     pub(crate) since: Instant,
 }
 
-/// As many as there may be processes: nothing that a call waits for looks at all of them.
+/// The set of warm workers. Bounded by the number of processes. No operation on the path of a call
+/// scans all of them.
 #[derive(Debug, Default)]
 pub(crate) struct WarmSet {
-    /// By their turns: who came last has the highest.
+    /// Workers by sequence number: the latest arrival has the highest.
     waiting: BTreeMap<u64, Warm>,
-    /// The turns of each endpoint's, in order. An endpoint without any stays until the next [`retain`](Self::retain): it will
-    /// be back, and costs no allocation then.
+    /// Sequence numbers by endpoint, ascending. An endpoint without workers stays until the next
+    /// [`retain`](Self::retain), because it will probably come back, which then costs no
+    /// allocation.
     of_endpoint: HashMap<Box<str>, Vec<u64>>,
     turns: u64,
 }
@@ -33,7 +35,7 @@ impl WarmSet {
         self.waiting.len()
     }
 
-    /// Puts one in that holds a handler.
+    /// Adds a worker that holds a handler.
     pub(crate) fn push(&mut self, warm: Warm) {
         self.turns += 1;
         match self.of_endpoint.get_mut(endpoint_of(&warm.process)) {
@@ -43,29 +45,29 @@ impl WarmSet {
         self.waiting.insert(self.turns, warm);
     }
 
-    /// Takes the last one out that came from `endpoint` and `fits`.
+    /// Removes the latest worker of `endpoint` that `fits`.
     pub(crate) fn take(&mut self, endpoint: &str, fits: impl Fn(&Process) -> bool) -> Option<Warm> {
         let turns = self.of_endpoint.get_mut(endpoint)?;
         let at = turns.iter().rposition(|turn| self.waiting.get(turn).is_some_and(|warm| fits(&warm.process)))?;
         self.waiting.remove(&turns.remove(at))
     }
 
-    /// Takes a certain one out.
+    /// Removes the given worker.
     pub(crate) fn remove(&mut self, process: &Arc<Process>) -> Option<Warm> {
         self.take(endpoint_of(process), |waiting| std::ptr::eq(waiting, &**process))
     }
 
-    /// The one that has waited for longest.
+    /// Returns the worker that has waited longest.
     pub(crate) fn oldest(&self) -> Option<&Arc<Process>> {
         self.waiting.first_key_value().map(|(_, warm)| &warm.process)
     }
 
-    /// The one that holds most memory.
+    /// Returns the worker that holds the most memory.
     pub(crate) fn largest(&self) -> Option<&Arc<Process>> {
         self.waiting.values().map(|warm| &warm.process).max_by_key(|process| process.own_bytes())
     }
 
-    /// Takes out those that do not stay.
+    /// Removes workers for which `stays` is false.
     pub(crate) fn retain(&mut self, mut stays: impl FnMut(&Warm) -> bool) {
         self.waiting.retain(|_, warm| stays(warm));
         let waiting = &self.waiting;
@@ -75,7 +77,7 @@ impl WarmSet {
         });
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -87,7 +89,7 @@ fn endpoint_of(process: &Process) -> &str {
 
 #[cfg(test)]
 impl Warm {
-    /// One that begins to wait now.
+    /// Returns a worker that becomes idle now.
     pub(crate) fn just_now(process: &Arc<Process>) -> Self {
         Self { process: Arc::clone(process), buffers: Buffers::default(), since: Instant::now() }
     }
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
     use crate::process::Holding;
 
-    /// Whether the set says of every worker, at each turn, what lists do that are searched.
+    /// Compares the set with plain lists after each step.
     #[tokio::test]
     async fn workers_are_found_by_endpoint_age_and_size_however_they_come_and_go() {
         let mut set = WarmSet::default();

@@ -11,13 +11,13 @@ fn core() -> Arc<Core> {
     Core::new(PoolConfig::new("/bin/false")).unwrap()
 }
 
-/// A worker in use, and its end of the socket.
+/// Returns a leased worker with its end of the socket.
 fn lease(core: &Arc<Core>) -> (Lease<'_>, Arc<Process>, UnixStream) {
     let (process, theirs) = Process::stand_in();
     (Lease::new(core, Arc::clone(&process), Buffers::default()), process, theirs)
 }
 
-/// The proof that a worker has as soon as its bundle is loaded.
+/// Returns the proof that a worker has once its bundle is loaded.
 async fn proof(lease: &mut Lease<'_>, theirs: &mut UnixStream) -> Clean {
     let checked = Checked { source: Bytes::new() };
     let mut answer = Vec::new();
@@ -31,7 +31,7 @@ fn budget() -> Budget {
     Budget::of_call(&Limits::default())
 }
 
-/// What keeps a worker from another call.
+/// A flaw that disqualifies a worker from another call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Flaw {
     Retired,
@@ -104,7 +104,7 @@ async fn worker_is_handed_over_with_its_slot_and_under_the_next_calls_budget() {
     let handover = turn.try_recv().unwrap();
     assert!(process.is_live() && !process.link.meter.is_free());
     assert_eq!(core.scheduler.occupancy().running, 1);
-    // And with nobody behind the next call the worker is idle, and the slot free.
+    // With no call behind this one, the worker becomes idle and the slot free.
     process.link.meter.finish();
     let mut lease = Lease::new(&core, handover.process, handover.buffers);
     let (proof, permit) = (self::proof(&mut lease, &mut theirs).await, core.scheduler.take_over(ASK));

@@ -16,7 +16,8 @@ fn returned(bytes: usize) -> ToHost {
     ToHost::Done { outcome: Outcome::Returned(ToolReply { status: 200, headers: vec![], body }), spent: Spent::default() }
 }
 
-/// How many of the same message a ledger admits, and how many of them are passed on, before it finds a flood.
+/// Returns how many copies of a message a ledger admits before it detects a flood, and how many of
+/// them it passes on.
 fn flood(ledger: &mut Ledger, message: &ToHost) -> (u64, u64) {
     let (mut admitted, mut delivered) = (0, 0);
     loop {

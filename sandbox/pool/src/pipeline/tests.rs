@@ -10,7 +10,7 @@ fn budget() -> Budget {
     Budget::of_call(&Limits::default())
 }
 
-/// A pipeline whose worker's calls have cost `cost_us` of late, at its next call.
+/// Returns a pipeline whose worker is in a call and whose recent calls have cost `cost_us`.
 fn open(most: usize, cost_us: u64) -> Pipeline<()> {
     let pipeline = Pipeline::new(most, TIME);
     for _ in 0..100 {
@@ -69,7 +69,7 @@ async fn nothing_is_sent_ahead_to_a_worker_that_is_about_to_be_idle() {
 
 #[tokio::test]
 async fn what_the_socket_does_not_take_is_written_by_whoever_comes_next() {
-    // More than it takes at once.
+    // More than the socket takes at once.
     let frame: Vec<_> = (0..1 << 20).flat_map(u32::to_le_bytes).collect();
     for is_full in [true, false] {
         let (ours, theirs) = UnixStream::pair().unwrap();

@@ -1,18 +1,18 @@
-//! Those who wait, each behind those of the same owner.
+//! A line of waiters, grouped by owner.
 
 use std::collections::VecDeque;
 
 use super::waiter::Waiter;
 
-/// A line of waiters, in the order in which they came, by owner.
+/// A line of waiters by owner, each lane in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// Of the owners that somebody waits for; none is empty.
+    /// One lane for each owner with waiters. None is empty.
     lanes: Vec<VecDeque<Waiter>>,
     len: usize,
 }
 
-/// Where a waiter stands. Good until the line changes.
+/// Position of a waiter. Valid until the line changes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     lane: usize,
@@ -28,7 +28,7 @@ impl Line {
         self.len == 0
     }
 
-    /// How many wait for `owner`.
+    /// Returns how many calls of `owner` wait.
     pub(super) fn of(&self, owner: &str) -> usize {
         self.lane(owner).map_or(0, |lane| self.lanes[lane].len())
     }
@@ -41,7 +41,8 @@ impl Line {
         }
     }
 
-    /// The first of one owner who `may`, of the owner for whom `key` is least, and that key. Where `key` has none nobody may.
+    /// Returns the key and position of the first waiter that `may` run, of the owner with the
+    /// lowest `key`. Owners for which `key` returns `None` are skipped.
     pub(super) fn first<K: Ord + Copy>(&self, key: impl Fn(&str) -> Option<K>, may: impl Fn(&Waiter) -> bool) -> Option<(K, Place)> {
         let mut first: Option<(K, u64, Place)> = None;
         for (lane, waiters) in self.lanes.iter().enumerate() {
@@ -55,12 +56,12 @@ impl Line {
         first.map(|(key, _, place)| (key, place))
     }
 
-    /// Whoever came first of all.
+    /// Returns the waiter that came first of all.
     pub(super) fn earliest(&self) -> Option<Place> {
         self.first(|_| Some(()), |_| true).map(|(_, place)| place)
     }
 
-    /// Whoever came last of those of the owner who has most here, and how many that are.
+    /// Returns the last waiter of the owner with the most waiters, and their number.
     pub(super) fn last_of_most(&self) -> Option<(usize, Place)> {
         let (lane, waiters) = self.lanes.iter().enumerate().max_by_key(|(_, waiters)| waiters.len())?;
         Some((waiters.len(), Place { lane, at: waiters.len() - 1 }))
@@ -79,14 +80,14 @@ impl Line {
         Some(waiter)
     }
 
-    /// Removes the waiter of `owner` with `ticket`; false when it is not there.
+    /// Removes the waiter of `owner` with `ticket`. Returns false if it is not in the line.
     pub(super) fn take(&mut self, owner: &str, ticket: u64) -> bool {
         let Some(lane) = self.lane(owner) else { return false };
         let at = self.lanes[lane].iter().position(|waiter| waiter.ticket == ticket);
         at.and_then(|at| self.remove(Place { lane, at })).is_some()
     }
 
-    /// Lets everybody find that nobody can wake them any more.
+    /// Dismisses all waiters.
     pub(super) fn send_away(&mut self) {
         self.lanes.iter_mut().flatten().for_each(Waiter::send_away);
     }

@@ -1,33 +1,34 @@
-//! What owners have, and what each leaves to the others.
+//! Usage by owner, and the share that each owner leaves to others.
 
 use std::collections::HashMap;
 
 use tollhouse_fair::Share;
 
-/// Fewer processes than this are not worth sparing one.
+/// With fewer processes than this, none is reserved for others.
 const FEW: usize = 4;
 
-/// Owners by their names.
+/// Owners by name.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     all: HashMap<Box<str>, Owner>,
     turns: u64,
 }
 
-/// What one owner has.
+/// The usage of one owner.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Owner {
     /// Calls that have a process.
     pub(super) admitted: usize,
     /// Calls with a running slot.
     pub(super) running: usize,
-    /// Calls that compute without.
+    /// Calls that compute without a slot.
     pub(super) background: usize,
-    /// When it last took a slot, in turns of all owners.
+    /// The turn in which it last took a slot, counted over all owners.
     served: u64,
 }
 
-/// Where an owner stands among those who want a slot: first who computes least, then who had none for longest.
+/// Rank of an owner for the next slot: fewest computing calls first, then the longest wait since
+/// the last slot.
 pub(super) type Rank = (usize, u64);
 
 impl Owner {
@@ -39,7 +40,7 @@ impl Owner {
         (self.computing(), self.served)
     }
 
-    /// Whether it may have one more of `all` processes of which so many are `free`.
+    /// Returns whether it may have one more of `all` processes, `free` of which are unused.
     pub(super) fn may_have_process(&self, all: usize, free: usize) -> bool {
         let share = if all < FEW { Share::All } else { Share::OfFree };
         share.allows(all, self.admitted, free)
@@ -68,7 +69,7 @@ impl Owners {
         });
     }
 
-    /// Forgets those that have nothing.
+    /// Forgets owners without calls.
     pub(super) fn forget_absent(&mut self) {
         self.all.retain(|_, owner| owner.admitted > 0);
     }

@@ -1,4 +1,4 @@
-//! Leave to use a process, and to compute.
+//! Permits to use a process and to compute.
 
 use std::time::Duration;
 
@@ -8,46 +8,48 @@ use super::{
     waiter::{Granted, Turn},
 };
 
-/// What a call computes without being asked to make way: most end within it, and those of others wait no longer for theirs.
+/// Time that a call computes before it may have to yield. Most calls end within it, so calls of
+/// others do not wait longer for them.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// Leave to use a process, and to compute unless parked. Dropping it gives both back.
+/// Permit to use a process, and to compute unless parked. Dropping it releases both.
 #[derive(Debug)]
 pub(crate) struct Permit<'a> {
     shared: &'a Shared,
     ask: Ask<'a>,
     pace: Pace,
-    /// Whether its call came to an end of its own.
+    /// Whether its call ended normally.
     is_answered: bool,
 }
 
 #[derive(Debug)]
 enum Pace {
     Running,
-    /// It computes for long, and holds nobody up: its slot is given back.
+    /// A long computation that holds nobody up: its slot has been released.
     Background,
     Parked,
     Resuming(Turn),
 }
 
 impl<'a> Permit<'a> {
-    /// For one that was admitted, and has its running slot.
+    /// Creates the permit of an admitted call with a running slot.
     pub(super) fn running(shared: &'a Shared, ask: Ask<'a>) -> Self {
         Self { shared, ask, pace: Pace::Running, is_answered: false }
     }
 
-    /// For one that another left behind, see [`hand_over`](Self::hand_over).
+    /// Creates the permit of a call that another one left behind (see
+    /// [`hand_over`](Self::hand_over)).
     pub(super) fn taken_over(shared: &'a Shared, ask: Ask<'a>) -> Self {
         shared.lock().taken_over(ask.caller);
         Self::running(shared, ask)
     }
 
-    /// Its call came to an end of its own: its endpoint's code works.
+    /// Records that the call ended normally, so the endpoint's code works.
     pub(crate) fn note_answer(&mut self) {
         self.is_answered = true;
     }
 
-    /// Computes no more.
+    /// Stops computing.
     pub(crate) fn park(&mut self) {
         if !self.computes() {
             return;
@@ -61,12 +63,14 @@ impl<'a> Permit<'a> {
         queue.dispatch(&self.shared.rules);
     }
 
-    /// Gives the running slot back to those who compute for less, and goes on, where it has not yet. False where too many do so already.
+    /// Releases the running slot to shorter calls and continues in the background, unless it
+    /// already does. Returns false if too many calls are in the background.
     pub(crate) fn enter_background(&mut self) -> bool {
         matches!(self.pace, Pace::Background) || self.enter_background_if(Queue::enter_background)
     }
 
-    /// The same, where another owner's call waits for the slot.
+    /// Enters the background if a call of another owner waits for the slot. Returns false
+    /// otherwise.
     pub(crate) fn make_way(&mut self) -> bool {
         self.enter_background_if(Queue::make_way)
     }
@@ -81,7 +85,7 @@ impl<'a> Permit<'a> {
         goes
     }
 
-    /// Gets in line for a running slot, ahead of those who ask to be admitted.
+    /// Queues for a running slot, ahead of calls to be admitted.
     pub(crate) fn ask_to_resume(&mut self) {
         if matches!(self.pace, Pace::Parked) {
             let mut queue = self.shared.lock();
@@ -91,7 +95,7 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// Waits for the running slot that was asked for. Losing the future loses no place in line.
+    /// Waits for the requested running slot. Dropping the future keeps the place in the queue.
     pub(crate) async fn resumed(&mut self) {
         if let Pace::Resuming(turn) = &mut self.pace {
             let granted = (&mut turn.granted).await;
@@ -100,7 +104,8 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// Whether it has a running slot, which one in the background takes again where one is free.
+    /// Returns whether the call has a running slot. A call in the background takes one if it is
+    /// free.
     pub(crate) fn regain_slot(&mut self) -> bool {
         if matches!(self.pace, Pace::Background) {
             let mut queue = self.shared.lock();
@@ -112,24 +117,25 @@ impl<'a> Permit<'a> {
         self.is_running()
     }
 
-    /// How long it computes until it is to [make way](Self::make_way), and again each time.
+    /// Returns how long the call computes before it must [make way](Self::make_way), each time.
     pub(crate) fn slice(&self) -> Duration {
         SLICE.min(self.quantum())
     }
 
-    /// How long it computes until it is to go [to the background](Self::enter_background).
+    /// Returns how long the call computes before it goes [to the
+    /// background](Self::enter_background).
     pub(crate) fn quantum(&self) -> Duration {
         self.shared.rules.quantum
     }
 
-    /// Sends at most `room` of those ahead who wait for this endpoint, if nobody is before them.
+    /// Sends up to `room` waiters of this endpoint ahead, as long as they are first in the queue.
     pub(crate) fn send_ahead(&self, room: usize) {
         if room > 0 {
             self.shared.lock().send_ahead(self.ask.endpoint, room);
         }
     }
 
-    /// Leaves all that it counts for to the next call on the same worker, which is to
+    /// Leaves everything that the permit counts for to the next call on the same worker, which must
     /// [take it over](super::Scheduler::take_over).
     pub(crate) fn hand_over(self) {
         debug_assert!(self.is_running(), "a call that waits has no slot to hand over");
@@ -138,7 +144,7 @@ impl<'a> Permit<'a> {
             queue.note_answer(self.ask);
         }
         queue.handed_over(self.ask.caller);
-        // Its caller may have another call in line that waited for just this.
+        // The caller may have another call in the queue that waited for this.
         queue.dispatch(&self.shared.rules);
         drop(queue);
         std::mem::forget(self);
@@ -148,7 +154,7 @@ impl<'a> Permit<'a> {
         matches!(self.pace, Pace::Running)
     }
 
-    /// Whether its worker may compute.
+    /// Returns whether its worker may compute.
     pub(crate) fn computes(&self) -> bool {
         matches!(self.pace, Pace::Running | Pace::Background)
     }

@@ -1,4 +1,4 @@
-//! The slots and the processes: who has them, and who waits for them.
+//! Slots and processes: who holds them, and who waits for them.
 
 use std::{
     collections::HashMap,
@@ -20,12 +20,12 @@ use crate::{
     error::PoolError,
 };
 
-/// The queue under its one lock, with its rules.
+/// The queue under its single lock, with its rules.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) rules: Rules,
     queue: Mutex<Queue>,
-    /// Told when nobody is admitted any more.
+    /// Notified when no call is admitted any more.
     pub(super) drained: Notify,
 }
 
@@ -38,7 +38,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands on what `queue` has free, and tells those who wait for its end.
+    /// Grants what is free in `queue`, and notifies those that wait for the last call to leave.
     pub(super) fn settle(&self, queue: &mut Queue) {
         queue.dispatch(&self.rules);
         if queue.admitted == 0 {
@@ -57,12 +57,12 @@ pub(super) struct Queue {
     owners: Owners,
     endpoints: HashMap<Box<str>, Endpoint>,
     callers: HashMap<IpAddr, Caller>,
-    /// Before those of the same owner who ask to be admitted.
+    /// Served before waiters of the same owner that need admission.
     resuming: Line,
     queued: Line,
 }
 
-/// Who is to have a slot.
+/// The waiter that gets the next slot.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Resuming(Place),
@@ -75,11 +75,11 @@ struct Endpoint {
     breaker: Breaker,
 }
 
-/// What one caller has.
+/// The usage of one caller.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 struct Caller {
     admitted: usize,
-    /// With a running slot, or in the background.
+    /// Calls with a running slot or in the background.
     computing: usize,
     queued: usize,
 }
@@ -105,40 +105,40 @@ impl Queue {
         }
     }
 
-    /// How long an endpoint is held yet, if it is.
+    /// Returns how much longer an endpoint is held, if it is.
     pub(super) fn held(&self, endpoint: &str) -> Option<Duration> {
         self.endpoints.get(endpoint)?.breaker.held(Instant::now())
     }
 
-    /// Notes that a call was stopped; true when that holds the endpoint.
+    /// Records that a call was stopped. Returns true if that makes the endpoint held.
     pub(super) fn note_stop(&mut self, endpoint: &str, caller: Option<IpAddr>, cause: Cause, rules: &Rules) -> bool {
         self.endpoint(endpoint).breaker.note_stop(cause, caller, &rules.breaker, Instant::now())
     }
 
-    /// Notes that a call came to an end of its own.
+    /// Records that a call ended normally.
     pub(super) fn note_answer(&mut self, ask: Ask<'_>) {
         if let Some(endpoint) = self.endpoints.get_mut(ask.endpoint) {
             endpoint.breaker.note_answer(Instant::now());
         }
     }
 
-    /// Admits nobody any more, and sends away those who wait to be.
+    /// Stops admitting calls, and dismisses those in the queue.
     pub(super) fn close(&mut self) {
         self.closed = true;
-        // Each takes itself out of the queue when it finds that nobody can wake it any more.
+        // Each waiter leaves the queue itself when it finds that its sender is gone.
         self.queued.send_away();
     }
 
-    /// Forgets owners and endpoints that have nothing under way.
+    /// Forgets owners and endpoints without calls.
     pub(super) fn forget_absent(&mut self, rules: &Rules) {
         let now = Instant::now();
         self.owners.forget_absent();
         self.callers.retain(|_, caller| *caller != Caller::default());
-        // Each breaker forgets what is past, also that of an endpoint which is never at rest.
+        // Every breaker drops its past entries, even if its endpoint is never idle.
         self.endpoints.retain(|_, endpoint| !endpoint.breaker.is_forgotten(&rules.breaker, now) || endpoint.admitted > 0);
     }
 
-    /// Hands free slots to those who may have them.
+    /// Grants free slots to waiters that may have them.
     ///
     /// Invariant: after every change no waiter that may run is left waiting.
     pub(super) fn dispatch(&mut self, rules: &Rules) {
@@ -159,8 +159,9 @@ impl Queue {
         }
     }
 
-    /// Who waits for nothing but a slot and is to have the next one. Owners take turns: whoever computes least goes first, and
-    /// of those the one that had no slot for longest.
+    /// Returns the waiter that gets the next slot, among those that only need a slot. The owner
+    /// with the fewest computing calls goes first, and among those the one that has waited longest
+    /// since its last slot.
     fn next(&self, rules: &Rules) -> Option<Next> {
         let rank = |owner: &str| self.owners.get(owner).rank();
         let resuming = self.resuming.first(|owner| Some(rank(owner)), |waiter| self.may_compute(rules, waiter.caller));
@@ -177,7 +178,8 @@ impl Queue {
         }
     }
 
-    /// Sends those ahead who are first in the queue and wait for `endpoint`, at most `room`. Nobody is passed by.
+    /// Sends up to `room` waiters for `endpoint` ahead, as long as they are first in the queue.
+    /// Nobody is overtaken.
     pub(super) fn send_ahead(&mut self, endpoint: &str, room: usize) {
         if self.closed || !self.resuming.is_empty() {
             return;
@@ -190,8 +192,8 @@ impl Queue {
         }
     }
 
-    /// Whether a newcomer may run at once. While a slot is free nobody waits for just that, see [`dispatch`](Self::dispatch),
-    /// so no owner's share is in question.
+    /// Returns whether a new call may run at once. While a slot is free, no waiter needs only that
+    /// (see [`dispatch`](Self::dispatch)), so no owner's share is at stake.
     pub(super) fn may_enter(&self, rules: &Rules, ask: Ask<'_>) -> bool {
         self.running < rules.running && self.owner_may_enter(rules, self.owners.get(ask.owner)) && self.has_room(rules, ask)
     }
@@ -200,8 +202,8 @@ impl Queue {
         self.queued.is_empty() && self.resuming.is_empty() && self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.admitted > 0)
     }
 
-    /// Whether there is a place in line for `ask`. Where all are taken the owner that has most gives its last one to an owner
-    /// that has fewer.
+    /// Makes a place in the queue for `ask`, if possible. If the queue is full, the owner with the
+    /// most waiters loses its last place to an owner with fewer.
     pub(super) fn make_place(&mut self, rules: &Rules, ask: Ask<'_>) -> bool {
         if self.of(ask.caller).queued >= rules.caller_queue {
             return false;
@@ -210,7 +212,7 @@ impl Queue {
             return true;
         }
         let last = self.queued.last_of_most().filter(|(most, _)| *most > self.queued.of(ask.owner) + 1);
-        // Who waited there finds that nobody can wake it any more.
+        // That waiter finds that its sender is gone.
         last.and_then(|(_, place)| self.leave_line(place)).is_some()
     }
 
@@ -223,14 +225,15 @@ impl Queue {
         self.run(ask);
     }
 
-    /// Gives a running slot back.
+    /// Releases a running slot.
     pub(super) fn pause(&mut self, ask: Ask<'_>) {
         self.caller(ask.caller, |caller| caller.computing -= 1);
         self.give_back(ask.owner);
     }
 
-    /// Gives a running slot back, and goes on computing; false where too many do. Who has more than the owner of the next one in
-    /// line goes all the same: an owner's long calls keep no other's waiting.
+    /// Releases a running slot and continues in the background. Returns false if too many calls do
+    /// so. An owner with more computing calls than the owner of the next waiter goes anyway, so
+    /// that its long calls do not keep others waiting.
     pub(super) fn enter_background(&mut self, rules: &Rules, owner: &str) -> bool {
         let goes = self.background < rules.background || self.owner_of_next(rules).is_some_and(|next| self.has_fewer(next, owner));
         if goes {
@@ -241,12 +244,12 @@ impl Queue {
         goes
     }
 
-    /// The same, where the next one in line is another owner's.
+    /// Enters the background if the next waiter belongs to another owner. Returns false otherwise.
     pub(super) fn make_way(&mut self, rules: &Rules, owner: &str) -> bool {
         self.owner_of_next(rules).is_some_and(|next| next != owner) && self.enter_background(rules, owner)
     }
 
-    /// Takes a running slot for what computed without one; false where none is free.
+    /// Takes a running slot for a call in the background. Returns false if none is free.
     pub(super) fn regain_slot(&mut self, rules: &Rules, owner: &str) -> bool {
         let is_free = self.running < rules.running;
         if is_free {
@@ -257,14 +260,14 @@ impl Queue {
         is_free
     }
 
-    /// Ends what computed in the background.
+    /// Ends a computation in the background.
     pub(super) fn leave_background(&mut self, ask: Ask<'_>) {
         self.background -= 1;
         self.owners.change(ask.owner, |owner| owner.background -= 1);
         self.caller(ask.caller, |caller| caller.computing -= 1);
     }
 
-    /// Gives a process back.
+    /// Releases a process.
     pub(super) fn leave(&mut self, ask: Ask<'_>) {
         self.admitted -= 1;
         self.owners.change(ask.owner, |owner| owner.admitted -= 1);
@@ -274,7 +277,8 @@ impl Queue {
         }
     }
 
-    /// Lets what was counted for one caller count for nobody, until [`taken_over`](Self::taken_over).
+    /// Stops counting a call for its caller. The call counts for nobody until
+    /// [`taken_over`](Self::taken_over).
     pub(super) fn handed_over(&mut self, caller: Option<IpAddr>) {
         self.caller(caller, |caller| {
             caller.admitted -= 1;
@@ -282,7 +286,7 @@ impl Queue {
         });
     }
 
-    /// Counts for its caller what was [handed over](Self::handed_over).
+    /// Counts a call that was [handed over](Self::handed_over) for its new caller.
     pub(super) fn taken_over(&mut self, caller: Option<IpAddr>) {
         self.caller(caller, |caller| {
             caller.admitted += 1;
@@ -290,7 +294,7 @@ impl Queue {
         });
     }
 
-    /// Gets in line for a process and a running slot.
+    /// Queues for a process and a running slot.
     pub(super) fn enqueue(&mut self, ask: Ask<'_>, may_go_ahead: bool) -> Turn {
         let (waiter, turn) = Waiter::new(self.ticket(), ask, may_go_ahead);
         self.caller(ask.caller, |caller| caller.queued += 1);
@@ -298,14 +302,14 @@ impl Queue {
         turn
     }
 
-    /// Gets in line for a running slot, ahead of those who have no process.
+    /// Queues for a running slot, ahead of calls without a process.
     pub(super) fn enqueue_resuming(&mut self, ask: Ask<'_>) -> Turn {
         let (waiter, turn) = Waiter::new(self.ticket(), ask, false);
         self.resuming.push(waiter);
         turn
     }
 
-    /// Takes a waiter out of line; false when it is not there any more.
+    /// Removes a waiter from the queue. Returns false if it is not there any more.
     pub(super) fn dequeue(&mut self, ask: Ask<'_>, ticket: u64) -> bool {
         let was_queued = self.queued.take(ask.owner, ticket);
         if was_queued {
@@ -314,7 +318,7 @@ impl Queue {
         was_queued
     }
 
-    /// As [`dequeue`](Self::dequeue), of those that resume.
+    /// Removes a waiter that resumes. Returns false if it is not in the queue any more.
     pub(super) fn dequeue_resuming(&mut self, ask: Ask<'_>, ticket: u64) -> bool {
         self.resuming.take(ask.owner, ticket)
     }
@@ -325,20 +329,22 @@ impl Queue {
         Some(waiter)
     }
 
-    /// Whether an owner may have one more process. One whose long calls had to make room for others waits until there is room again.
+    /// Returns whether an owner may have one more process. An owner with more calls in the
+    /// background than allowed waits until these have ended.
     fn owner_may_enter(&self, rules: &Rules, owner: Owner) -> bool {
         owner.background <= rules.background && owner.may_have_process(rules.processes, rules.processes - self.admitted)
     }
 
-    /// Whether the caller and the endpoint of `ask` may have a process, if its owner may.
+    /// Returns whether the caller and the endpoint of `ask` may have one more process, apart from
+    /// the owner.
     fn has_room(&self, rules: &Rules, ask: Ask<'_>) -> bool {
         self.of(ask.caller).admitted < rules.caller_processes
             && self.may_compute(rules, ask.caller)
             && self.endpoints.get(ask.endpoint).map_or(0, |endpoint| endpoint.admitted) < ask.concurrency.max(1)
     }
 
-    /// Whether one more call of a caller may compute. What it holds is bounded even while nobody else waits: whoever comes
-    /// then would have to wait until it lets go.
+    /// Returns whether one more call of a caller may compute. The limit applies even if nobody
+    /// waits, because a newcomer would have to wait until this call releases its slot.
     fn may_compute(&self, rules: &Rules, caller: Option<IpAddr>) -> bool {
         self.of(caller).computing < rules.caller_running
     }
@@ -351,7 +357,7 @@ impl Queue {
         Some(&next.owner)
     }
 
-    /// Whether fewer calls of `one` compute than of `other`.
+    /// Returns whether `one` has fewer computing calls than `other`.
     fn has_fewer(&self, one: &str, other: &str) -> bool {
         self.owners.get(one).computing() < self.owners.get(other).computing()
     }

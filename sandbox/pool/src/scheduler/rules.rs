@@ -1,39 +1,39 @@
-//! What the scheduler goes by, and how full it says it is.
+//! Limits of the scheduler, and its occupancy.
 
 use std::{net::IpAddr, time::Duration};
 
 use crate::breaker::BreakerRules;
 
-/// The scheduler's limits; see [`PoolConfig`](crate::PoolConfig) for their meaning.
+/// The scheduler's limits. See [`PoolConfig`](crate::PoolConfig) for their meaning.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) running: usize,
     pub(crate) processes: usize,
-    /// Calls of one caller that compute at once, and that have a process, whether others wait or not.
+    /// Maximum computing calls and processes of one caller, whether others wait or not.
     pub(crate) caller_running: usize,
     pub(crate) caller_processes: usize,
-    /// Calls that compute for long, and gave their running slots back.
+    /// Maximum number of long computations that have released their slots.
     pub(crate) background: usize,
-    /// How long that is.
+    /// Computing time after which a call counts as long.
     pub(crate) quantum: Duration,
     pub(crate) queue: usize,
-    /// Of these, places of one caller.
+    /// Part of the queue that one caller may use.
     pub(crate) caller_queue: usize,
     pub(crate) patience: Duration,
     pub(crate) breaker: BreakerRules,
 }
 
-/// Who asks to be admitted.
+/// A request for admission.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) owner: &'a str,
     pub(crate) endpoint: &'a str,
-    /// Whose calls no more than a part of all may be at once; `None` is the host itself.
+    /// The caller, for limits per caller. `None` means the host itself.
     pub(crate) caller: Option<IpAddr>,
     pub(crate) concurrency: usize,
 }
 
-/// How many there are of each.
+/// Current numbers of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Occupancy {
     pub(crate) admitted: usize,

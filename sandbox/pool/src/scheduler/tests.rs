@@ -74,11 +74,11 @@ async fn owner_alone_has_every_slot_and_with_company_half() {
     }
     let mut late = Box::pin(scheduler.acquire(ask("b", "y")));
     assert!((&mut late).now_or_never().is_none());
-    // The first slot that comes free goes to the newcomer, not to those before it.
+    // The first free slot goes to the newcomer, not to the calls before it.
     drop(flood.pop());
     let b = (&mut late).now_or_never().expect("b is below its share").unwrap();
     assert!(more.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
-    // With nobody else waiting the next goes to the flood again.
+    // Nobody else waits, so the next slot goes to the flood again.
     drop(flood.pop());
     assert!((&mut more[0]).now_or_never().is_some());
     drop(b);
@@ -178,7 +178,7 @@ async fn call_that_ends_while_it_resumes_gives_no_slot_away_and_leaves_the_line(
     assert!(permits[0].resumed().now_or_never().is_some());
     assert!(permits[1].resumed().now_or_never().is_none());
     drop(permits.remove(0));
-    // Its turn came, and it never took it.
+    // Its turn came, and it never took the slot.
     drop(permits);
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
 }
@@ -244,7 +244,7 @@ async fn closed_scheduler_lets_nobody_in_and_drains() {
     scheduler.close();
     assert!(matches!((&mut queued).now_or_never(), Some(Err(PoolError::Busy { .. }))));
     assert!(matches!(scheduler.acquire(ask("b", "y")).await, Err(PoolError::Busy { .. })));
-    // A call under way may still park and resume.
+    // A running call may still park and resume.
     running.park();
     running.ask_to_resume();
     running.resumed().await;
@@ -255,7 +255,7 @@ async fn closed_scheduler_lets_nobody_in_and_drains() {
     scheduler.drained().await;
 }
 
-/// Random histories: no slot is ever lost or lent twice.
+/// Random histories: no slot is ever lost or granted twice.
 #[tokio::test(start_paused = true)]
 async fn slots_are_neither_lost_nor_lent_twice() {
     let scheduler = scheduler(3);
@@ -274,7 +274,7 @@ async fn slots_are_neither_lost_nor_lent_twice() {
                 permit.resumed().await;
                 assert!(scheduler.occupancy().running <= 3);
             };
-            // Every seventh goes away in the middle.
+            // Every seventh call is abandoned midway.
             let patience = if number.is_multiple_of(7) { step * 2 } else { Duration::from_secs(60) };
             let _ = timeout(patience, visit).await;
         }

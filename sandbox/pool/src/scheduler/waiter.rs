@@ -1,4 +1,4 @@
-//! Those who wait: for a permit, or for a running slot again.
+//! Calls that wait for a permit, or for a running slot again.
 
 use std::net::IpAddr;
 
@@ -6,16 +6,16 @@ use tokio::sync::oneshot;
 
 use super::rules::Ask;
 
-/// What a waiter is granted.
+/// The permission that a waiter gets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Granted {
-    /// A running slot, and with it what else it asked for.
+    /// A running slot, and the process if it asked for one.
     Slot,
-    /// To go ahead without.
+    /// Permission to be sent ahead without a slot.
     Ahead,
 }
 
-/// One that waits.
+/// A waiting call.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) ticket: u64,
@@ -24,11 +24,11 @@ pub(super) struct Waiter {
     pub(super) caller: Option<IpAddr>,
     concurrency: usize,
     pub(super) may_go_ahead: bool,
-    /// Gone when the scheduler was closed.
+    /// `None` once the scheduler is closed.
     wake: Option<oneshot::Sender<Granted>>,
 }
 
-/// The other end of a [`Waiter`]: who holds it waits.
+/// The receiving side of a [`Waiter`]. Its holder waits.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) ticket: u64,
@@ -54,15 +54,14 @@ impl Waiter {
         Ask { owner: &self.owner, endpoint: &self.endpoint, caller: self.caller, concurrency: self.concurrency }
     }
 
-    /// Tells the waiter of its turn. One that has gone away meanwhile gives the turn back when it
-    /// is dropped.
+    /// Wakes the waiter. If it was abandoned meanwhile, dropping it returns the grant.
     pub(super) fn wake(self, granted: Granted) {
         if let Some(wake) = self.wake {
             let _ = wake.send(granted);
         }
     }
 
-    /// Lets the waiter find that nobody can wake it any more.
+    /// Dismisses the waiter by dropping its sender.
     pub(super) fn send_away(&mut self) {
         self.wake = None;
     }

@@ -42,7 +42,7 @@ async fn processor_time_is_the_process_s_own() {
     assert!(!seen.within && seen.verdict == Some(reason));
 }
 
-/// One that has a core with others: `taskset` is in every Linux.
+/// A busy process that shares one core with others. `taskset` is part of every Linux.
 fn busy_on_one_core() -> Busy {
     Busy(Command::new("taskset").args(["-c", "0", "/bin/sh", "-c", "while :; do :; done"]).spawn().unwrap())
 }
@@ -70,7 +70,7 @@ async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
         meter.finish().cpu.unwrap()
     };
     let (mut without, mut with) = (Duration::ZERO, Duration::ZERO);
-    // Where many more want that core, each turn is short.
+    // If many processes want that core, each turn is short.
     for _ in 0..20 {
         without += computed(false).await;
         with += computed(true).await;

@@ -10,12 +10,12 @@ use super::*;
 const LIFE: Duration = Duration::from_mins(10);
 const BOOT: Duration = Duration::from_secs(5);
 
-/// Where zygotes come from that answer what they are to, and the process that they say they forked.
+/// A source of fake zygotes with scripted answers, and the process that they claim to have forked.
 struct Nursery {
     worker: Child,
-    /// What each says that comes from now on: 0 that it is ready, and what follows an order.
+    /// Messages of each future zygote: 0 for ready, then the answer to an order.
     says: RefCell<Vec<i32>>,
-    /// The other ends of those that were started, oldest first.
+    /// The other ends of the sockets of started zygotes, oldest first.
     ends: RefCell<Vec<OwnedFd>>,
     started: Cell<usize>,
 }
@@ -35,7 +35,7 @@ impl Nursery {
         Ok(Zygote { child: sleeper(), control, born: Instant::now(), forks: 0, is_ready: false })
     }
 
-    /// Whether a worker of a tier is forked.
+    /// Returns whether a worker of a tier is forked.
     fn forks(&self, zygotes: &mut Zygotes, tier: Tier) -> bool {
         zygotes.fork(|| self.start(), tier, Terms::default()).is_some()
     }
@@ -56,7 +56,7 @@ fn say(end: &OwnedFd, number: i32) {
     send(end, &number.to_le_bytes(), SendFlags::NOSIGNAL).unwrap();
 }
 
-/// Zygotes that fork three workers, and are not waited for.
+/// Returns zygotes that fork three workers each and have no patience.
 fn zygotes() -> Zygotes {
     let config = PoolConfig::new("/bin/false");
     Zygotes::new(&PoolConfig { zygote_forks: 3, zygote_life: LIFE, zygote_patience: Duration::ZERO, boot_patience: BOOT, ..config })
@@ -65,7 +65,7 @@ fn zygotes() -> Zygotes {
 #[tokio::test(start_paused = true)]
 async fn another_one_takes_over_when_enough_were_forked() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
-    // The fourth is forked while the next one boots, the fifth by that.
+    // The fourth is forked while the successor boots, the fifth by the successor.
     for started in [1, 1, 1, 2, 2] {
         assert!(nursery.forks(&mut zygotes, Tier::Jit));
         assert_eq!(nursery.started.get(), started);
@@ -89,7 +89,7 @@ async fn next_one_is_awaited_alone_while_it_boots_and_given_up_when_it_fails() {
     nursery.says.borrow_mut().clear();
     assert!((0..3).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 2), "it is on its way");
-    // A process that was just started may have it open yet.
+    // A process that has just started may still have the socket open.
     shutdown(nursery.ends.borrow().last().unwrap(), Shutdown::Both).unwrap();
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 1), "it is not, and no other is for a while");
@@ -105,7 +105,7 @@ async fn one_that_boots_for_long_is_neither_waited_for_nor_given_up_before_its_t
     assert!(!nursery.forks(&mut zygotes, Tier::Jit) && !nursery.forks(&mut zygotes, Tier::Jit));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (1, 1));
     forks.iter().for_each(|number| say(&nursery.ends.borrow()[0], *number));
-    // The next ones do not get ready in time, neither beside it nor when it is gone.
+    // The successors do not get ready in time, neither before nor after this one is gone.
     assert!((0..4).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 2));
     tokio::time::advance(BOOT).await;

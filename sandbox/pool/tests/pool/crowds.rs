@@ -1,4 +1,4 @@
-//! Many calls at once: who waits, who goes first, what is left behind.
+//! Many concurrent calls: waiting, order, and cleanup.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
     .await;
     let mut tool =
         Tool::new("sleeper", "export default async (req) => { await new Promise((wake) => setTimeout(wake, req.body)); return 1; };");
-    // Processes first: what is measured is waiting, not starting.
+    // Starts the processes first, because the test measures waits and not starts.
     tool.body = "5000";
     join_all((0..100).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
     let warm = house.pool.status().idle;
@@ -25,7 +25,7 @@ async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
     tool.body = "1000";
     let asked = Instant::now();
     join_all((0..warm).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
-    // Two at a time they would take ten seconds and more.
+    // Two at a time, they would take at least ten seconds.
     assert!(asked.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", asked.elapsed());
     house.close().await;
 }
@@ -49,7 +49,7 @@ async fn owner_that_floods_leaves_others_their_half() {
     house.close().await;
 }
 
-/// Calls that end in every way there is, many at once, some given up half-way.
+/// Many concurrent calls that end in every possible way, some abandoned midway.
 #[tokio::test(flavor = "multi_thread")]
 async fn storm_of_calls_leaves_nothing_behind() {
     let house = House::start(|config| {
@@ -118,12 +118,12 @@ async fn worker_that_was_slowed_is_as_quick_as_others_for_its_next_call() {
     let slowed = house.until(|_| house.processes().iter().any(|pid| is_slowed(*pid)));
     let (ran, ()) = tokio::join!(call, slowed);
     json(ran);
-    // Where the system does not let it, it was ended.
+    // If the system refused to restore its priority, the worker was ended.
     assert!(house.processes().iter().all(|pid| !is_slowed(*pid)));
     house.close().await;
 }
 
-/// Whether a process has `SCHED_IDLE`: field 41 of proc_pid_stat(5).
+/// Returns whether a process has `SCHED_IDLE`: field 41 of proc_pid_stat(5).
 fn is_slowed(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').and_then(|(_, fields)| fields.split_ascii_whitespace().nth(41 - 3)) == Some("5")

@@ -1,4 +1,4 @@
-//! Calls that are given up, and pools that are shut down or dropped.
+//! Abandoned calls, and pools that are shut down or dropped.
 
 use std::time::Duration;
 

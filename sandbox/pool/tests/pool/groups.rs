@@ -1,4 +1,5 @@
-//! Control groups of workers, where this machine lets some be made. Else each test that needs them says that it was skipped.
+//! Control groups of workers. On a machine that does not permit them, each test reports what it
+//! skips.
 
 use std::{
     collections::HashSet,
@@ -11,25 +12,25 @@ use tollhouse_protocol::{Isolation, JailLayer, Outcome, StopReason};
 
 use crate::house::{COUNTER, House, Tool, json};
 
-/// Takes memory in small pieces, as much as it is asked for.
+/// Allocates the requested number of 1 MiB pieces.
 const HOARDS: &str = "const kept = [];
 export default (req) => { for (let i = 0; i < req.input.pieces; i++) kept.push(new Uint8Array(1 << 20).fill(1)); return kept.length; };";
 
-/// The layers of groups that are in force.
+/// Returns the layers of control groups that are in force.
 async fn layers(house: &House) -> Vec<JailLayer> {
     let jail = house.pool.ready().await.unwrap();
     for layer in JailLayer::OF_GROUPS {
         let is_refused = jail.refused.iter().any(|refused| refused.layer == layer);
         assert_ne!(is_refused, jail.in_force.contains(&layer), "one or the other: {jail:?}");
         if is_refused {
-            // Whoever runs tests sees it, also of one that passes.
+            // Printed directly, so that it shows even if the test passes.
             std::io::stderr().write_all(format!("a part of a test is skipped: there is no {layer}\n").as_bytes()).unwrap();
         }
     }
     jail.in_force.into_iter().filter(|layer| JailLayer::OF_GROUPS.contains(layer)).collect()
 }
 
-/// The folder of a process's group.
+/// Returns the folder of a process's group.
 fn group(pid: i32) -> PathBuf {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mount = mounts.lines().find(|line| line.contains(" - cgroup2 ")).unwrap();
@@ -51,7 +52,7 @@ async fn each_worker_has_a_group_of_its_own_and_neither_host_nor_zygote_has() {
     for forks in [1_000, 0] {
         let house = House::start(|config| (config.zygote_forks, config.spares) = (forks, 2)).await;
         let in_force = layers(&house).await;
-        // One more where it was asked before those were ready.
+        // There is one more if the zygote was not ready for the first order.
         house.until(|pool| pool.status().spares >= 2 && pool.status().processes == pool.status().spares).await;
         if in_force.is_empty() {
             assert!(house.processes().into_iter().all(|pid| !is_of_workers(&group(pid))));
@@ -103,7 +104,7 @@ async fn worker_is_held_to_its_memory_by_the_system_and_its_end_is_told_as_that(
         let group = group(house.process());
         assert_eq!(told(&group, "memory.max"), (tool.limits.rss_bytes + (16 << 20)).to_string());
         assert!(told(&group, "memory.current").parse::<u64>().unwrap() > 1 << 20);
-        // As if the worker had got round its own limit, and the watchdog were asleep.
+        // As if the worker had evaded its own limit while the watchdog slept.
         fs::write(group.join("memory.max"), (24 << 20).to_string()).unwrap();
         tool.body = r#"{"pieces":60}"#;
         let ran = house.call(&tool).await.unwrap();

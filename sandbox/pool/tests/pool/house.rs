@@ -1,4 +1,4 @@
-//! The set-up that all share: a pool, tools to run in it, and the processes that it leaves in `/proc`.
+//! Shared test setup: a pool, tools to run in it, and lookups of its processes in `/proc`.
 
 use std::{
     fs,
@@ -25,11 +25,11 @@ use tollhouse_protocol::{
 pub const COUNTER: &str = "let calls = 0; export default () => ++calls;";
 pub const ENDLESS: &str = "export default () => { for (;;) {} };";
 
-/// A pool whose workers have a name of their own, by which they are found in `/proc`.
+/// A pool whose workers have a unique name, by which they are found in `/proc`.
 pub struct House {
     pub pool: Pool,
     pub name: String,
-    /// What calls were told to have used, oldest first.
+    /// Processor time reported to calls, oldest first.
     pub used: Mutex<Vec<Duration>>,
     link: PathBuf,
 }
@@ -42,7 +42,7 @@ impl House {
         symlink(worker(), &link).unwrap();
         let mut config = PoolConfig::new(&link);
         config.patience = Duration::from_secs(10);
-        // However slow the machine is.
+        // Independent of the machine's speed.
         config.zygote_patience = config.boot_patience;
         settings(&mut config);
         let pool = Pool::start(config).unwrap();
@@ -81,7 +81,7 @@ impl House {
         self.pool.retire(&tool.endpoint, &tool.bundle.version);
     }
 
-    /// Waits until `holds`; fails after 20 s.
+    /// Waits until `holds` is true. Fails after 20 s.
     pub async fn until(&self, holds: impl Fn(&Pool) -> bool) {
         let patience = Instant::now() + Duration::from_secs(20);
         while !holds(&self.pool) {
@@ -94,12 +94,12 @@ impl House {
         processes_called(&self.name)
     }
 
-    /// Those that its workers are forked from.
+    /// Returns the processes that its workers are forked from.
     pub fn zygotes(&self) -> Vec<i32> {
         zygotes_of(&self.name)
     }
 
-    /// Lets no further process start.
+    /// Prevents further processes from starting.
     pub fn take_worker_away(&self) {
         fs::remove_file(&self.link).unwrap();
         self.zygotes().into_iter().for_each(kill);
@@ -109,7 +109,7 @@ impl House {
         symlink(worker(), &self.link).unwrap();
     }
 
-    /// The one process there is.
+    /// Returns its only process.
     pub fn process(&self) -> i32 {
         let [process] = self.processes()[..] else { panic!("not one process: {:?}", self.pool.status()) };
         process
@@ -165,7 +165,7 @@ impl Tool {
     }
 }
 
-/// Grants nothing but time.
+/// An op host that grants only timers.
 struct Sleeper<'a>(&'a Mutex<Vec<Duration>>);
 
 impl OpHost for Sleeper<'_> {
@@ -221,19 +221,20 @@ pub fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// Processes of that name that are alive.
+/// Returns the live processes with that name.
 pub fn processes_called(name: &str) -> Vec<i32> {
     stats_of(name).into_iter().filter(|(_, stat)| !stat.contains(") Z ")).map(|(pid, _)| pid).collect()
 }
 
-/// Processes that those of that name were forked from, dead or alive.
+/// Returns the zygotes of the processes with that name, dead or alive.
 pub fn zygotes_of(name: &str) -> Vec<i32> {
     let program = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?.split('\0').next().map(PathBuf::from);
     let is_one_of_theirs = |pid: &i32| program(pid).is_some_and(|program| program.ends_with(name));
     stats_of("tollhouse-fork").into_iter().map(|(pid, _)| pid).filter(is_one_of_theirs).collect()
 }
 
-/// Processes of that name, with those that are dead and were not waited for: what the system says of each in `/proc`.
+/// Returns the entries in `/proc` of processes with that name, including dead ones that are not
+/// reaped.
 pub fn stats_of(name: &str) -> Vec<(i32, String)> {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let stats = pids.filter_map(|pid: i32| Some((pid, fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)));

@@ -1,4 +1,4 @@
-//! Calls and loads that are stopped at a limit, or die.
+//! Calls and loads that are stopped at a limit, or crash.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tollhouse_protocol::{Limits, Outcome, StopReason, Tier};
 
 use crate::house::{COUNTER, ENDLESS, House, Tool, json, kill, signal, sleeping};
 
-/// One native call that an engine's own interruption does not reach.
+/// A single native call that the engine's interruption does not reach.
 const NATIVE_LOOP: &str = "export default () => Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1);";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,7 @@ async fn native_loop_ends_by_the_processor_clock() {
     tool.limits.cpu_ms = 200;
     let ran = house.call(&tool).await.unwrap();
     assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
-    // By the worker where it can, at the limit; else by the host, at limit and grace.
+    // By the worker at the limit if possible, else by the host at limit plus grace.
     assert!((150_000..700_000).contains(&ran.spent.cpu_us), "{:?}", ran.spent);
     house.close().await;
 }
@@ -82,7 +82,7 @@ async fn resident_memory_over_its_limit_is_killed_by_the_host() {
     tool.limits.rss_bytes = 1 << 20;
     tool.limits.cpu_ms = 5_000;
     let ran = house.call(&tool).await;
-    // Loading is under the same limit, and may be the one that is seen.
+    // Loading has the same limit, and may be what exceeds it.
     match ran {
         Ok(ran) => assert_eq!(ran.outcome, Outcome::Stopped(StopReason::Memory { limit_bytes: 1 << 20 })),
         Err(error) => assert!(matches!(error, PoolError::Load(_)), "{error:?}"),
@@ -98,7 +98,7 @@ async fn worker_killed_in_a_call_is_a_crash_and_the_next_call_is_served() {
     let call = house.call(&tool);
     let murder = async {
         house.until(|pool| pool.status().waiting_in_ops == 1).await;
-        // Whichever is the call's: all of this pool's processes die, and the pool goes on.
+        // Kills all processes of the pool, whichever runs the call. The pool must go on.
         house.processes().into_iter().for_each(kill);
     };
     let (ran, ()) = tokio::join!(call, murder);
@@ -127,7 +127,7 @@ async fn endpoint_whose_workers_are_killed_again_and_again_is_held() {
 #[tokio::test(flavor = "multi_thread")]
 async fn check_tells_a_handler_that_loads_from_one_that_does_not() {
     let house = House::start(|_| {}).await;
-    // On a busy machine half a second of processor time may take long.
+    // On a busy machine, half a second of processor time may take long.
     let limits = Limits { load_wall_ms: 10_000, ..Limits::default() };
     let check = async |source: &str| house.pool.check("owner", &Tool::new("checked", source).bundle, limits, Tier::Jit, &|_| {}).await;
     check(COUNTER).await.unwrap();

@@ -1,6 +1,6 @@
-//! A pool of real workers, driven as the host drives it: each test is a claim about it.
+//! Tests of a pool with real workers, driven as the host drives it.
 //!
-//! `TOLLHOUSE_WORKER` names the `tollhouse-worker` binary.
+//! `TOLLHOUSE_WORKER` must be the path of the `tollhouse-worker` binary.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! How many processes there are, and what they hold together.
+//! Limits on the number of processes and their total memory.
 
 use std::{
     fs,
@@ -18,12 +18,13 @@ use crate::house::{COUNTER, House, Tool, json, sleeping, stats_of};
 
 const MIB: u64 = 1 << 20;
 
-/// Holds so many bytes of memory from its first call on, and answers how many calls it has served.
+/// Returns a handler that holds `bytes` of memory from its first call, and answers with its number
+/// of calls.
 fn holding(bytes: u64) -> String {
     format!("let calls = 0, held; export default () => {{ held ??= new Uint8Array({bytes}).fill(1); return ++calls; }};")
 }
 
-/// The most memory that any process of that name was seen to have had so far, in bytes.
+/// Returns the highest peak memory of the processes with that name, in bytes.
 fn high_water(name: &str) -> u64 {
     let of = |pid: i32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -33,12 +34,12 @@ fn high_water(name: &str) -> u64 {
     stats_of(name).into_iter().filter_map(|(pid, _)| of(pid)).max().unwrap_or_default() << 10
 }
 
-/// How many processes of that name there are, also dead ones.
+/// Returns the number of processes with that name, including dead ones.
 fn processes(name: &str) -> u64 {
     stats_of(name).len() as u64
 }
 
-/// The most of something that was seen of a house's processes since it began.
+/// The maximum of a measure over a house's processes since it began.
 struct Most {
     ended: Arc<AtomicBool>,
     looks: thread::JoinHandle<u64>,
@@ -96,7 +97,7 @@ async fn largest_idle_worker_makes_room_for_what_does_not_fit() {
         assert_eq!(json(house.call(tool).await), "1");
     }
     house.until(|pool| (65 * MIB..100 * MIB).contains(&pool.status().process_bytes)).await;
-    // Without more in it the budget holds another one.
+    // While this one is small, the budget has room for another.
     let mut filler = Tool::new("filler", &holding(19 * MIB));
     filler.limits.buffer_bytes = 80 * MIB;
     assert_eq!(json(house.call(&filler).await), "1");
@@ -154,7 +155,7 @@ async fn worker_that_fills_whatever_it_gets_is_ended_within_16_mib_of_its_limit(
         let most = Most::of(&house, high_water);
         let ran = house.call(&tool).await.unwrap();
         let most = most.seen();
-        // What the engine is refused for a buffer it may also throw.
+        // If a buffer does not fit, the engine may also throw.
         let is_told = matches!(ran.outcome, Outcome::Stopped(StopReason::Memory { .. }) | Outcome::Threw(_));
         assert!(is_told, "{name}: {:?}", ran.outcome);
         assert!((64 * MIB..=LIMIT + 16 * MIB).contains(&most), "{name}: {} MiB", most / MIB);

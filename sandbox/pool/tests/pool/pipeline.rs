@@ -1,4 +1,4 @@
-//! Calls that are sent ahead to a worker that is at another one.
+//! Calls that are sent ahead to a busy worker.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use tollhouse_protocol::{Isolation, Outcome, ReplyBody, StopReason};
 
 use crate::house::{COUNTER, House, Tool, json, kill, signal};
 
-/// Calls that a stopped worker has served before.
+/// Number of calls that the worker served before it was stopped.
 const SERVED: u32 = 10;
 
-/// A pool with one worker that is stopped: its next call waits in it, and further ones are sent ahead to it, whatever the
-/// first ones cost.
+/// A pool with one worker, stopped by a signal. The next call waits in it, and further calls are
+/// sent ahead to it, whatever the first ones cost.
 struct Stopped {
     house: House,
     tool: Tool,
@@ -41,12 +41,12 @@ impl Stopped {
         self.house.call(&self.tool).await
     }
 
-    /// As many calls at once.
+    /// Makes `calls` concurrent calls.
     async fn calls(&self, calls: usize) -> Vec<Result<Ran, PoolError>> {
         join_all((0..calls).map(|_| self.call())).await
     }
 
-    /// Makes a call and, once the worker has it, does `then`.
+    /// Makes a call, and runs `then` once the worker has it.
     async fn call_and<T>(&self, then: impl Future<Output = T>) -> (Result<Ran, PoolError>, T) {
         let then = async {
             self.house.until(|pool| pool.status().running == 1).await;
@@ -59,18 +59,18 @@ impl Stopped {
         self.house.until(|pool| pool.status().queued == calls).await;
     }
 
-    /// Lets the worker go on.
+    /// Lets the stopped worker continue.
     fn wake(&self) {
         signal(self.worker, Signal::CONT);
     }
 
-    /// Waits until the worker is there no more: the system lets go of a killed process when it comes to it.
+    /// Waits until the worker is gone. The kernel removes a killed process with some delay.
     async fn until_gone(&self) {
         self.house.until(|_| !self.house.processes().contains(&self.worker)).await;
     }
 }
 
-/// What a counter answers to the worker's `ordinal`-th call since it was stopped.
+/// Returns the counter's answer to the `ordinal`-th call since the worker was stopped.
 fn count(ordinal: u32) -> String {
     (SERVED + ordinal).to_string()
 }
@@ -104,7 +104,7 @@ async fn calls_sent_ahead_are_answered_each_with_its_own() {
     Arc::into_inner(house).unwrap().close().await;
 }
 
-/// Callers that hang up, and calls that wait or throw, amid calls that are sent ahead.
+/// Callers that disconnect, and calls that wait or throw, among calls that are sent ahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_gets_the_answer_of_another_whatever_becomes_of_calls_sent_ahead() {
     let source = "export default async (req) => { const { id, ms, fail } = req.body; if (ms) await new Promise((wake) => setTimeout(wake, ms)); if (fail) throw new Error(id); return id; };";
@@ -181,7 +181,7 @@ async fn call_that_wants_a_process_of_its_own_is_not_sent_ahead() {
     stopped.house.close().await;
 }
 
-/// The call before it waits three seconds; it would wait as long.
+/// The call before it waits three seconds. Behind it this call would wait as long.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_sent_ahead_of_one_that_waits_goes_elsewhere() {
     let source = "let calls = 0; export default async (req) => { if (req.body.ms) await new Promise((wake) => setTimeout(wake, req.body.ms)); return ++calls; };";
@@ -225,7 +225,7 @@ async fn worker_that_dies_takes_its_own_call_along_and_none_that_was_sent_ahead(
     stopped.house.close().await;
 }
 
-/// Whatever the worker does with the call that was given up, nobody else is to meet it.
+/// Whatever the worker does with the abandoned call, no other call may see it.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
@@ -251,7 +251,7 @@ async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
     stopped.house.close().await;
 }
 
-/// A handler that took microseconds may take its whole limit for another input.
+/// A handler that took microseconds may use its whole limit for another input.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_behind_one_that_takes_long_goes_elsewhere() {
     let stopped = Stopped::start(COUNTER, |config| config.pipeline_patience = Duration::from_millis(100)).await;
@@ -267,7 +267,7 @@ async fn call_behind_one_that_takes_long_goes_elsewhere() {
     stopped.house.close().await;
 }
 
-/// The queue's patience is that of calls that were sent ahead, too.
+/// The queue's patience also applies to calls that were sent ahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_sent_ahead_is_refused_when_its_patience_is_over() {
     let stopped = Stopped::start(COUNTER, |config| {

@@ -1,4 +1,4 @@
-//! Tiers: each call in a worker that runs code as it is to, and none for a tier that nobody asks for.
+//! Tiers: each call runs in a worker of its tier, and an unused tier has no workers.
 
 use std::fs;
 
@@ -33,13 +33,14 @@ async fn worker_of_one_tier_serves_no_call_of_another() {
     for (tier, calls) in [(Tier::Jit, "1"), (Tier::Jitless, "1"), (Tier::Jit, "2"), (Tier::Jitless, "2")] {
         assert_eq!(json(house.call(&counter(tier)).await), calls, "{tier}");
     }
-    // Whichever it is of, it is retired with its endpoint's version.
+    // Workers of either tier are retired with their endpoint's version.
     house.retire(&counter(Tier::Jit));
     house.until(|pool| pool.status().processes == 0).await;
     house.close().await;
 }
 
-/// The worker's own tests start theirs by themselves: what it inherits of a zygote counts as well.
+/// The worker's own tests start workers without a zygote. This one covers what a forked worker
+/// inherits.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "what was not seen is told")]
 async fn forked_worker_that_compiles_nothing_has_no_code_but_its_programs() {

@@ -1,4 +1,4 @@
-//! What a handler can see of the process that it is in before it has done anything.
+//! Traces that a handler can see of its process before it has done anything.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tollhouse_protocol::Tier;
 
 use crate::house::{House, Tool, json};
 
-/// Tells all there is to see from the global object on: names, kinds, and values that are no objects, of what `RegExp` remembers too,
-/// the first numbers that are given out, and what an error says of its place.
+/// Lists everything reachable from the global object: names, types, primitive values, the state of
+/// `RegExp`, the first assigned numbers, and the location in an error.
 const SEEN: &str = r#"
 export default async (req, ctx) => {
   const lines = [], numbers = new Map([[globalThis, 0]]), queue = [globalThis];
@@ -34,7 +34,8 @@ export default async (req, ctx) => {
 };
 "#;
 
-/// A forked worker has seen a rehearsal, as a spare two; one that is wanted at once is likely to have seen none.
+/// A forked worker has seen one rehearsal, or two as a spare. One that is needed at once has
+/// probably seen none.
 #[tokio::test(flavor = "multi_thread")]
 async fn handler_sees_nothing_of_what_was_rehearsed_before_it() {
     for tier in Tier::ALL {

@@ -1,4 +1,4 @@
-//! Which worker runs a call, and how long one is kept.
+//! The choice of the worker for a call, and the time for which a worker is kept.
 
 use std::{
     fs::{self, Permissions},
@@ -98,7 +98,7 @@ async fn fresh_isolation_gives_each_call_a_process_that_served_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_take_a_core_from_nobody() {
-    /// proc_pid_stat(5), counted behind the name.
+    /// Field of proc_pid_stat(5), counted after the name.
     const POLICY: usize = 38;
     const SCHED_BATCH: &str = "3";
     let house = House::start(|config| config.spares = 0).await;
@@ -139,7 +139,7 @@ async fn process_that_has_not_said_that_it_is_ready_is_no_worker() {
     fs::set_permissions(&sleeper, Permissions::from_mode(0o755)).unwrap();
     let house = House::start(|config| (config.worker, config.spares, config.zygote_patience) = (sleeper, 1, Duration::ZERO)).await;
     house.until(|pool| pool.status().processes == 1).await;
-    // It is known, and there for as long as it boots.
+    // It counts as a process while it boots.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let status = house.pool.status();
     assert_eq!((status.processes, status.workers), (1, 0));
@@ -175,7 +175,7 @@ async fn worker_that_dies_idle_costs_no_call() {
     assert_eq!(json(house.call(&tool).await), "1");
     house.processes().into_iter().for_each(kill);
     house.until(|_| house.processes().is_empty()).await;
-    // The runtime hears of it a moment later.
+    // The runtime notices a moment later.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(json(house.call(&tool).await), "1");
     house.close().await;
@@ -190,7 +190,7 @@ async fn retired_version_starts_anew() {
     house.retire(&tool);
     assert_eq!(house.pool.status().idle, 0);
     assert_eq!(json(house.call(&tool).await), "1");
-    // A worker in a call ends when its call has.
+    // A busy worker ends after its call.
     let sleeper = Tool::new("sleeper", &sleeping(300));
     let retiring = async {
         house.until(|pool| pool.status().waiting_in_ops == 1).await;
@@ -259,7 +259,7 @@ async fn version_that_is_retired_while_its_worker_is_replaced_has_none_left() {
 async fn worker_that_grows_is_replaced() {
     let house = House::start(|config| config.max_growth = 1).await;
     let tool = Tool::new("leak", "const all = []; export default () => all.push(new Array(1_000_000).fill(all.length + 0.5));");
-    // Less than its heap allows, more than a process is counted at.
+    // Less than its heap limit, but more than the memory assumed for a process.
     for _ in 0..6 {
         house.call(&tool).await.unwrap();
         let replaced = house.until(|pool| pool.status().totals.replaced == 1);

@@ -1,4 +1,4 @@
-//! Workers that are forked, and those they are forked from.
+//! Forked workers and their zygotes.
 
 use std::{
     collections::HashSet,
@@ -17,7 +17,7 @@ use tollhouse_protocol::{Isolation, JailLayer, Tier};
 
 use crate::house::{COUNTER, House, Tool, json, kill, processes_called, signal, stats_of, zygotes_of};
 
-/// A tool of which each call has a process of its own.
+/// Returns a tool that uses a new process for each call.
 fn fresh(source: &str) -> Tool {
     let mut tool = Tool::new("fresh", source);
     tool.isolation = Isolation::Fresh;
@@ -95,7 +95,7 @@ async fn calls_go_on_when_a_zygote_is_killed_and_the_system_lets_go_of_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_do_not_wait_for_a_zygote_that_is_stopped() {
     let house = House::start(|config| {
-        // Who waits for as long as one may boot waits for longer than this test.
+        // Waiting for a booting zygote would take longer than this test.
         (config.spares, config.boot_patience) = (0, Duration::from_hours(1));
         config.zygote_patience = Duration::from_millis(250);
     });
@@ -160,7 +160,7 @@ async fn zygotes_are_told_with_what_they_hold_and_one_of_a_tier_that_nobody_asks
     house.close().await;
 }
 
-/// Starts this very test as a host of its own, which tells its name and waits to be killed.
+/// Runs this very test again as a separate host, which prints its name and waits to be killed.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "that is how the host tells its name")]
 async fn host_that_is_killed_leaves_no_process() {

@@ -1,7 +1,8 @@
-//! Enters a worker's jail, or some layers of it, and then tries one thing that a worker has no business with.
+//! Enters some or all layers of a worker's jail, and then tries one forbidden action.
 //!
-//! `tollhouse-probe ACT [LAYER,…] [USER]` writes which layers the system refused, then what became of the act: `ok` or an error
-//! number. Where nothing more is written the act has ended it. No part of a host: the tests of the jail run it.
+//! Usage: `tollhouse-probe ACT [LAYER,…] [USER]`. It prints the layers that the system refused,
+//! then the result of the action: `ok` or an error number. If nothing more is printed, the action
+//! ended the process. Only the tests of the jail run it; it is not part of a host.
 
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::print_stdout, reason = "it does what a handler that took over its process would")]
 
@@ -12,7 +13,7 @@ use std::{env, io, ptr, str::FromStr, sync::mpsc, thread};
 
 use tollhouse_protocol::JailLayer;
 
-/// The descriptor of its socket, were there one.
+/// Descriptor number that a worker's socket would have.
 const SOCKET: i32 = 3;
 
 fn main() {
@@ -30,7 +31,7 @@ fn main() {
         if let Ok(act) = begun.recv() {
             _ = tell.send(attempt(&act));
         }
-        // A worker's never ends.
+        // A worker's thread never ends.
         loop {
             thread::park();
         }
@@ -44,14 +45,14 @@ fn main() {
     } else {
         println!("{}", attempt(act));
     }
-    // As a worker ends: without taking anything down.
-    // SAFETY: nothing of the process is used afterwards.
+    // Like a worker, exits without cleanup. SAFETY: nothing of the process is used afterwards.
     unsafe { libc::_exit(0) }
 }
 
-/// Does it, and says how it went.
+/// Performs the action, and returns its result.
 fn attempt(act: &str) -> String {
-    // SAFETY: each call takes numbers, or addresses of what lives until it is over, and its answer is only looked at.
+    // SAFETY: each call takes numbers, or addresses that outlive it, and its result is only
+    // inspected.
     let answer = unsafe {
         match act {
             "nothing" => 0,
@@ -105,7 +106,7 @@ fn attempt(act: &str) -> String {
             "prctl" => call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE.into(), 1, 0, 0]),
             "name-memory" => {
                 let page = map(libc::PROT_READ | libc::PROT_WRITE);
-                // Not every kernel has names of memory.
+                // Not every kernel supports names for memory.
                 libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, page, 4096, c"name".as_ptr());
                 0
             }
@@ -125,12 +126,14 @@ fn attempt(act: &str) -> String {
     if answer >= 0 { "ok".to_owned() } else { io::Error::last_os_error().raw_os_error().unwrap_or_default().to_string() }
 }
 
+/// Makes a system call.
+///
 /// # Safety
 ///
-/// As the system call asks for.
+/// As required by the system call.
 unsafe fn call(number: i64, arguments: [i64; 4]) -> i64 {
     let [a, b, c, d] = arguments;
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { libc::syscall(number, a, b, c, d) }
 }
 
@@ -138,20 +141,19 @@ fn address(text: &std::ffi::CStr) -> i64 {
     text.as_ptr() as i64
 }
 
-/// One page of memory.
+/// Maps one page of memory.
 fn map(protection: i32) -> i64 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new page, which nobody uses.
+    // SAFETY: maps a new page that nobody uses.
     unsafe { libc::mmap(ptr::null_mut(), 4096, protection, flags, -1, 0) as i64 }
 }
 
-/// What stands behind the colon of an act.
+/// Parses the number after the colon of an action.
 fn number<T: FromStr>(act: &str) -> T {
     act.split_once(':').and_then(|(_, number)| number.parse().ok()).expect("a number")
 }
 
-/// To a port of this machine, over the network that the process is in.
-///
+/// Connects to a port of this machine, through the network of the process.
 fn connect(port: u16) -> i64 {
     let to = libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
@@ -159,7 +161,7 @@ fn connect(port: u16) -> i64 {
         sin_addr: libc::in_addr { s_addr: u32::from(std::net::Ipv4Addr::LOCALHOST).to_be() },
         sin_zero: [0; 8],
     };
-    // SAFETY: takes numbers, and an address of what lives until it is over.
+    // SAFETY: takes numbers, and an address that outlives the call.
     unsafe {
         let socket = call(libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into(), 0, 0]);
         call(libc::SYS_connect, [socket, (&raw const to) as i64, size_of_val(&to) as i64, 0])

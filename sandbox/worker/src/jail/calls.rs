@@ -1,9 +1,10 @@
-//! The system calls that are left, and what becomes of the others: the process is killed.
+//! The allowed system calls. Any other call kills the process.
 //!
-//! The list is what `strace -ff` saw of V8 in each tier and of QuickJS, on all threads, between `Ready` and the end, under all tests of
-//! the worker, and what the locks of V8 do in their source where two threads want one, which is rare. What QuickJS alone would do
-//! without says that it is V8's. A line without a trace says so. Nothing executable is mapped any more: V8 has all of its range for
-//! code from its boot on, and QuickJS none.
+//! The list is the result of `strace -ff` for V8 in each tier and for QuickJS, on all threads
+//! between `Ready` and the end, in all tests of the worker. It also contains the calls of V8's
+//! locks under contention, which is rare; these come from its source. Entries that only V8 needs
+//! say so, and so do entries without a trace. Nothing is mapped as executable any more at this
+//! point: V8 reserves all its code range at boot, and QuickJS has none.
 
 use rustix::{
     io::{Errno, Result},
@@ -14,22 +15,22 @@ use seccompiler::{
     apply_filter_all_threads,
 };
 
-/// A condition on an argument.
+/// A condition for an allowed call.
 #[derive(Debug, Clone, Copy)]
 enum If {
     Always,
-    /// The argument of this number has none of these bits.
+    /// The argument with this number has none of these bits.
     Without(u8, i32),
-    /// The argument of this number is one of these.
+    /// The argument with this number is one of these values.
     Is(u8, &'static [i32]),
     /// The first argument is this process.
     Own,
-    /// V8 has memory keys to protect code with, and sets them page by page; where it compiles none, on QuickJS, and on other
-    /// processors there are none.
+    /// Only with memory protection keys. V8 uses them to protect code, page by page. There are none
+    /// if it compiles nothing, on QuickJS, and on other processors.
     Keys,
 }
 
-/// Name, condition, reason.
+/// Number, condition and reason of each allowed call.
 const ALLOWED: &[(i64, If, &str)] = &[
     (libc::SYS_read, If::Always, "the socket: what the host says"),
     (libc::SYS_write, If::Always, "the socket: what the host is told; last words on standard error"),
@@ -65,20 +66,22 @@ const ALLOWED: &[(i64, If, &str)] = &[
     (libc::SYS_exit_group, If::Always, "the end"),
 ];
 
-/// What libraries ask for late, and do without: how many processors there are, as V8 does for its first lock that two want and
-/// the TypeScript parser for its first table, and what time zone. There is no such file, whatever the name.
+/// Calls that fail with "not found" instead. Libraries open files late for optional data: the
+/// number of processors, which V8 reads for its first contended lock and the TypeScript parser for
+/// its first table, and the time zone. They work without them.
 const NOT_FOUND: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_open,
     libc::SYS_openat,
 ];
 
-/// Lets all threads make the system calls above and no others. `compiles`: whether the engine does.
+/// Allows the system calls above on all threads and no others. `compiles` says whether the engine
+/// does.
 pub(crate) fn allow_few(compiles: bool) -> Result<()> {
     install(compiles).map_err(errno)
 }
 
-/// The error number of what the system did not want.
+/// Returns the error number of a filter that the system refused.
 pub(super) fn errno(error: Error) -> Errno {
     match error {
         Error::Seccomp(error) | Error::Prctl(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
@@ -94,7 +97,7 @@ fn install(compiles: bool) -> std::result::Result<(), Error> {
         }
     }
     let refused = NOT_FOUND.iter().map(|call| (*call, Vec::new())).collect();
-    // Of two filters the stricter answer counts.
+    // If two filters apply, the stricter result counts.
     for filter in [
         SeccompFilter::new(refused, SeccompAction::Allow, SeccompAction::Errno(libc::ENOENT.unsigned_abs()), arch()?)?,
         SeccompFilter::new(allowed.into_iter().collect(), SeccompAction::KillProcess, SeccompAction::Allow, arch()?)?,
@@ -104,7 +107,7 @@ fn install(compiles: bool) -> std::result::Result<(), Error> {
     Ok(())
 }
 
-/// Puts a filter in force, on all threads.
+/// Applies a filter to all threads.
 pub(super) fn apply(filter: SeccompFilter) -> std::result::Result<(), Error> {
     apply_filter_all_threads(&BpfProgram::try_from(filter)?)
 }
@@ -113,7 +116,8 @@ pub(super) fn arch() -> std::result::Result<seccompiler::TargetArch, BackendErro
     std::env::consts::ARCH.try_into()
 }
 
-/// The rules of a condition, none of them for a call that is allowed always; nothing where it is not met here.
+/// Returns the rules of a condition: an empty list for a call that is always allowed, `None` if the
+/// condition does not hold here.
 fn rules(condition: If, compiles: bool) -> std::result::Result<Option<Vec<SeccompRule>>, BackendError> {
     match condition {
         If::Always => Ok(Some(Vec::new())),
@@ -130,13 +134,13 @@ fn rule(argument: u8, operator: SeccompCmpOp, value: i32) -> std::result::Result
     SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.unsigned_abs().into())?])
 }
 
-/// Whether this processor has keys that memory is protected with, pkeys(7), and V8 uses them.
+/// Returns whether this processor has memory protection keys (pkeys(7)) and V8 uses them.
 #[expect(unsafe_code, reason = "no safe binding allocates a key")]
 fn has_keys() -> bool {
     if cfg!(feature = "quickjs") {
         return false;
     }
-    // SAFETY: takes and gives numbers alone; the key protects nothing when it is given back.
+    // SAFETY: takes and returns only numbers. The key protects nothing when it is freed.
     unsafe {
         let key = libc::syscall(libc::SYS_pkey_alloc, 0, 0);
         key >= 0 && libc::syscall(libc::SYS_pkey_free, key) == 0

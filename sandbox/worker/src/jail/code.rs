@@ -1,21 +1,24 @@
-//! No code but the program's own: nothing executable is mapped from here on, nor made so.
+//! Forbids executable memory beyond the program's own code: nothing can be mapped or made
+//! executable from here on.
 
 use rustix::io::Result;
 use seccompiler::{Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule};
 
 use super::calls;
 
-/// Name, and of which argument which bit asks for code; no bit where there is no other use of it.
+/// Refused system calls, each with the argument and bit that request executable memory. No bit if
+/// every use is refused.
 const REFUSED: &[(i64, Option<(u8, i32)>)] = &[
     (libc::SYS_mmap, Some((2, libc::PROT_EXEC))),
     (libc::SYS_mprotect, Some((2, libc::PROT_EXEC))),
     (libc::SYS_pkey_mprotect, Some((2, libc::PROT_EXEC))),
     (libc::SYS_shmat, Some((2, libc::SHM_EXEC))),
-    // It can make all that is read executable.
+    // It can make all readable memory executable.
     (libc::SYS_personality, None),
 ];
 
-/// Ends the process where it, or a thread it starts from now on, asks for code.
+/// Ends the process if this thread, or a thread that it starts from now on, requests executable
+/// memory.
 pub(crate) fn deny() -> Result<()> {
     install().map_err(calls::errno)
 }

@@ -1,12 +1,12 @@
-//! Landlock: no file, no TCP, nobody else's abstract socket, no signal to anybody else.
+//! Landlock: no files, no TCP, no abstract sockets of others, no signals to others.
 
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope};
 use rustix::io::{Errno, Result};
 
-/// The newest of Landlock's versions that is asked for; of an older one it is what that has.
+/// The newest version of Landlock to request. On an older kernel only its features apply.
 const NEWEST: ABI = ABI::V6;
 
-/// Denies all of it, to this thread and those it starts.
+/// Denies all of this to the calling thread and the threads that it starts.
 pub(crate) fn deny_all() -> Result<()> {
     match restrict() {
         Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => Ok(()),

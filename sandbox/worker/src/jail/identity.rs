@@ -1,4 +1,4 @@
-//! Who the process is, and what it may do as such.
+//! User, group and capabilities of the process.
 
 use rustix::{
     io::Result,
@@ -8,7 +8,7 @@ use rustix::{
     },
 };
 
-/// Becomes a user, in the group of the same number and no other. The process has one thread yet.
+/// Switches to a user and the group of the same number. The process must have only one thread.
 pub(crate) fn become_user(number: u32) -> Result<()> {
     let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
     set_thread_groups(&[])?;
@@ -16,19 +16,20 @@ pub(crate) fn become_user(number: u32) -> Result<()> {
     set_thread_res_uid(user, user, user)
 }
 
-/// Gives up whatever a program could bring it, where it may: elsewhere `no_new_privs` keeps programs from bringing anything.
+/// Gives up all capabilities that a program could bring, if permitted. Otherwise `no_new_privs`
+/// prevents programs from gaining any.
 pub(crate) fn forgo_capabilities() {
     for capability in (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number)) {
         match capability_is_in_bounding_set(capability) {
             Ok(true) => _ = remove_capability_from_bounding_set(capability),
             Ok(false) => {}
-            // The kernel knows no more.
+            // The kernel knows no further capabilities.
             Err(_) => return,
         }
     }
 }
 
-/// Gives up every capability it has or could have.
+/// Gives up every capability that the process has or could gain.
 pub(crate) fn drop_capabilities() -> Result<()> {
     forgo_capabilities();
     clear_ambient_capability_set()?;

@@ -1,4 +1,4 @@
-//! Namespaces of the process's own, with nothing in them.
+//! The process's own, empty namespaces.
 
 use rustix::{
     io::{Errno, Result},
@@ -7,42 +7,43 @@ use rustix::{
     thread::{UnshareFlags, unshare_unsafe},
 };
 
-/// A folder that is there wherever a host runs, for it watches its workers by it.
+/// A folder that exists wherever a host runs, because the host watches its workers through it.
 const FOLDER: &str = "/proc";
 
-/// No process that it could name but itself. Who starts it sees to that, for a process enters no such namespace by itself: whether
-/// it is the first of one shows that the system let them.
+/// Checks that this process is the first of its PID namespace and so cannot name any other process.
+/// A process cannot enter such a namespace itself: its parent must start it there.
 pub(crate) fn be_first() -> Result<()> {
     if getpid().is_init() { Ok(()) } else { Err(Errno::PERM) }
 }
 
-/// One without a map: nobody there is anybody outside, and nobody can become anybody.
+/// Enters a user namespace without a mapping: no user there corresponds to one outside, and none
+/// can be gained.
 pub(crate) fn enter_user() -> Result<()> {
     enter(UnshareFlags::NEWUSER)
 }
 
-/// Mounts that nobody else sees.
+/// Enters a mount namespace.
 pub(crate) fn enter_mounts() -> Result<()> {
     enter(UnshareFlags::NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
 
-/// No network, not even to itself: its loopback device is down.
+/// Enters a network namespace. It has no network, not even loopback, which is down.
 pub(crate) fn enter_network() -> Result<()> {
     enter(UnshareFlags::NEWNET)
 }
 
-/// No queue or shared memory of others.
+/// Enters an IPC namespace, without queues or shared memory of others.
 pub(crate) fn enter_ipc() -> Result<()> {
     enter(UnshareFlags::NEWIPC)
 }
 
-/// Makes a folder the root that is empty and stays so, and lets go of all else there was.
+/// Makes an empty, read-only folder the root, and detaches everything else.
 pub(crate) fn empty_root() -> Result<()> {
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("none", FOLDER, "tmpfs", flags, c"size=4k,nr_inodes=1,mode=0555")?;
     chdir(FOLDER)?;
-    // The old root comes to lie over the new one, and goes.
+    // The old root is now stacked on top of the new one, and gets unmounted.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")
@@ -50,6 +51,6 @@ pub(crate) fn empty_root() -> Result<()> {
 
 #[expect(unsafe_code, reason = "the binding is unsafe for one flag, which is not among these")]
 fn enter(namespace: UnshareFlags) -> Result<()> {
-    // SAFETY: the table of descriptors stays shared.
+    // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(namespace) }
 }

@@ -1,4 +1,5 @@
-//! What the process may use of the system: descriptors, limits, and whom a lack of memory ends first.
+//! Resource limits of the process: descriptors, rlimits, and the order of killing when memory runs
+//! out.
 
 use std::{fs, io, os::fd::RawFd};
 
@@ -8,7 +9,7 @@ use rustix::{
     process::{Resource, Rlimit, setrlimit},
 };
 
-/// Descriptors a worker may hold at once: standard streams, the socket, and nothing to spare for a handler.
+/// Maximum descriptors of a worker: standard streams and the socket, and none for a handler to use.
 const DESCRIPTORS: u64 = 8;
 
 /// Address space of a worker on QuickJS, in bytes: heap, buffers and the process itself. 1 GiB.
@@ -19,7 +20,8 @@ const ADDRESS_BYTES: u64 = 1 << 30;
 pub(crate) fn close_others(socket: RawFd) -> Result<()> {
     let socket = u32::try_from(socket).map_err(|_| Errno::BADF)?;
     let close = |first: u32, last: u32| {
-        // SAFETY: whatever the host left open in this range is not owned by anything in this process.
+        // SAFETY: nothing in this process owns the descriptors that the host left open in this
+        // range.
         if first > last || unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
             Ok(())
         } else {
@@ -30,16 +32,16 @@ pub(crate) fn close_others(socket: RawFd) -> Result<()> {
     close(socket + 1, u32::MAX)
 }
 
-/// Of all processes this one is to end first where memory runs out, and not the host.
+/// Makes the kernel end this process first when memory runs out, before the host.
 #[expect(clippy::disallowed_methods, reason = "the kernel is told by a file, before there is anything to run")]
 pub(crate) fn die_first() -> Result<()> {
     fs::write("/proc/self/oom_score_adj", "1000").map_err(|error| errno(&error))
 }
 
-/// No core dumps, no files, no further descriptors; on QuickJS a bound on addresses.
+/// Forbids core dumps, files and further descriptors. On QuickJS also limits the address space.
 #[expect(unsafe_code, reason = "no safe binding ignores a signal")]
 pub(crate) fn limit() -> Result<()> {
-    // A write to standard error, where that is a file, is to fail and not to kill.
+    // A write to standard error, if that is a file, must fail instead of killing the process.
     // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     setrlimit(Resource::Core, hard(0))?;
@@ -47,13 +49,15 @@ pub(crate) fn limit() -> Result<()> {
     setrlimit(Resource::Nofile, hard(DESCRIPTORS))?;
     setrlimit(Resource::Memlock, hard(0))?;
     if cfg!(feature = "quickjs") {
-        // V8 reserves far more addresses than it uses: there the limit is the host's, on resident memory.
+        // V8 reserves far more addresses than it uses. There the host limits resident memory
+        // instead.
         setrlimit(Resource::As, hard(ADDRESS_BYTES / page_size() as u64 * page_size() as u64))?;
     }
     Ok(())
 }
 
-/// Allows no thread or process beyond those there are. The kernel does not hold this against root or `CAP_SYS_RESOURCE`.
+/// Forbids threads and processes beyond the existing ones. The kernel does not apply this to root
+/// or `CAP_SYS_RESOURCE`.
 pub(crate) fn forbid_new_processes() -> Result<()> {
     setrlimit(Resource::Nproc, hard(0))
 }

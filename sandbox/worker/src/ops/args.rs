@@ -1,4 +1,4 @@
-//! Arguments as the scripts pass them.
+//! Conversion of arguments from scripts.
 
 use bytes::Bytes;
 use deno_core::serde::de::DeserializeOwned;
@@ -7,9 +7,9 @@ use tollhouse_protocol::{
     limits::{LIST_DEFAULT, LIST_LIMIT},
 };
 
-/// A field of a request, made of what the scripts pass.
+/// A field of a request that is parsed from an argument.
 pub(super) trait Argument<Passed>: Sized {
-    /// `None` where it does not read.
+    /// Parses the argument. Returns `None` if it is invalid.
     fn read(passed: Passed) -> Option<Self>;
 }
 
@@ -19,14 +19,14 @@ impl Argument<String> for String {
     }
 }
 
-/// An optional text: empty is none.
+/// An optional string: empty means `None`.
 impl Argument<String> for Option<String> {
     fn read(text: String) -> Option<Self> {
         Some((!text.is_empty()).then_some(text))
     }
 }
 
-/// JSON text that the host reads.
+/// JSON text that the host parses.
 impl Argument<String> for Bytes {
     fn read(text: String) -> Option<Self> {
         Some(text.into())
@@ -40,7 +40,7 @@ impl<Row: DeserializeOwned> Argument<String> for Vec<Row> {
     }
 }
 
-/// An object as JSON, made by the scripts: empty is none.
+/// An object as JSON, made by the scripts: empty means `None`.
 impl Argument<String> for Option<HeaderFromEnv> {
     fn read(json: String) -> Option<Self> {
         if json.is_empty() { Some(None) } else { serde_json::from_str(&json).ok() }
@@ -53,26 +53,26 @@ impl Argument<&[u8]> for Bytes {
     }
 }
 
-/// An optional number: below 0 is none.
+/// An optional number: negative means `None`.
 impl Argument<f64> for Option<u64> {
     fn read(number: f64) -> Option<Self> {
         Some(whole(number))
     }
 }
 
-/// A number that has to be given.
+/// A required number.
 impl Argument<f64> for u32 {
     fn read(number: f64) -> Option<Self> {
         whole(number).and_then(|number| Self::try_from(number).ok())
     }
 }
 
-/// The `limit` of a list: as many as are asked for, and no more than there may be.
+/// Parses the `limit` of a list, reduced to the maximum.
 pub(super) fn page(limit: f64) -> Option<u32> {
     Some(whole(limit).map_or(LIST_DEFAULT, |limit| u32::try_from(limit).unwrap_or(u32::MAX).min(LIST_LIMIT)))
 }
 
-/// An optional number: below 0 is none.
+/// Parses an optional number: negative means `None`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, and below 0 is none")]
 pub(super) fn whole(number: f64) -> Option<u64> {
     (number >= 0.0).then_some(number as u64)

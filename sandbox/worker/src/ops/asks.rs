@@ -1,4 +1,4 @@
-//! What asks something of the host: one op for each row of the protocol's table.
+//! Ops that make a request to the host: one for each row of the protocol's table.
 
 use deno_core::{OpDecl, OpState, op2};
 use tollhouse_protocol::OpRequest;
@@ -6,7 +6,7 @@ use tollhouse_protocol::OpRequest;
 use super::args::{Argument, page};
 use crate::call_state::CallState;
 
-/// Makes an op of each row. Its arguments come in the order of the request's fields.
+/// Defines an op for each row. Its arguments are in the order of the request's fields.
 macro_rules! bind {
     (@op $op:ident $request:ident [$($argument:tt)*] [$($field:ident = $read:path;)*]) => {
         #[op2(fast)]
@@ -37,7 +37,7 @@ macro_rules! bind {
     ($($(#[$about:meta])* $part:ident.$method:ident $op:ident $request:ident { $($fields:tt)* } $($writes:ident)?;)*) => {
         $(bind!(@op $op $request [] [] $($fields)*);)*
 
-        /// Every one of them.
+        /// Returns all of these ops.
         pub(super) fn table() -> Vec<OpDecl> {
             vec![$($op()),*]
         }
@@ -46,7 +46,7 @@ macro_rules! bind {
 
 tollhouse_protocol::ops!(bind);
 
-/// A file as text: the same request, without a buffer made by the scripts.
+/// Writes a text file: the same request, but the scripts need not make a buffer.
 #[op2(fast)]
 #[smi]
 pub(super) fn op_file_write_text(state: &mut OpState, #[string] path: String, #[string] content: String) -> u32 {

@@ -5,7 +5,7 @@ use tollhouse_protocol::OpRequest;
 
 use crate::call_state::CallState;
 
-/// What the call `call` is to cost, in dollars.
+/// Sets the price of the call `call`, in dollars.
 #[op2(fast)]
 #[smi]
 pub(super) fn op_charge(state: &mut OpState, #[string] call: String, #[string] usd: String) -> u32 {

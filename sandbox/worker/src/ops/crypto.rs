@@ -4,13 +4,14 @@ use deno_core::op2;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-/// Fills `bytes`. Ends the process when the system has no randomness: nothing else would be safe.
+/// Fills `bytes` with random data. Ends the process if the system has no randomness, because
+/// nothing else would be safe.
 #[op2(fast)]
 pub(super) fn op_random(#[buffer] bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the system gives random bytes");
 }
 
-/// A random UUID, version 4.
+/// Returns a random UUID, version 4.
 #[op2]
 #[string]
 pub(super) fn op_uuid() -> String {
@@ -21,7 +22,7 @@ pub(super) fn op_uuid() -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// The digest that 09_crypto.js numbers so.
+/// Returns the digest with this number, as defined in 09_crypto.js.
 #[op2]
 #[buffer]
 pub(super) fn op_digest(#[smi] digest: u32, #[buffer] bytes: &[u8]) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! How a call, or a load, ends. The first end of a call counts.
+//! Ops that end a call or a load. The first end of a call counts.
 
 use bytes::Bytes;
 use deno_core::{OpState, op2};
@@ -6,13 +6,13 @@ use tollhouse_protocol::{LoadError, Outcome, ReplyBody, Thrown, ToolReply};
 
 use crate::{call_state::CallState, stack::position};
 
-/// The handler returned a JSON value.
+/// Ends the call with a JSON value.
 #[op2(fast)]
 pub(super) fn op_returned(state: &mut OpState, #[string] json: String) {
     CallState::of(state).reply(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from(json)) });
 }
 
-/// The handler returned a `Response` with text; `headers` is JSON rows.
+/// Ends the call with a text `Response`. `headers` contains JSON rows.
 #[op2(fast)]
 pub(super) fn op_responded(state: &mut OpState, #[smi] status: u32, #[string] headers: String, #[string] body: String, json: bool) {
     let body = Bytes::from(body);
@@ -20,26 +20,26 @@ pub(super) fn op_responded(state: &mut OpState, #[smi] status: u32, #[string] he
     CallState::of(state).reply(ToolReply { status: narrow(status), headers: rows(&headers), body });
 }
 
-/// The handler returned a `Response` with bytes.
+/// Ends the call with a binary `Response`.
 #[op2(fast)]
 pub(super) fn op_responded_bytes(state: &mut OpState, #[smi] status: u32, #[string] headers: String, #[buffer] body: &[u8]) {
     let body = ReplyBody::Raw(Bytes::copy_from_slice(body));
     CallState::of(state).reply(ToolReply { status: narrow(status), headers: rows(&headers), body });
 }
 
-/// The handler threw, or what it returned has no JSON form.
+/// Ends the call with an exception, or because the result has no JSON form.
 #[op2(fast)]
 pub(super) fn op_threw(state: &mut OpState, #[string] message: String, #[string] stack: String) {
     CallState::of(state).end(Outcome::Threw(Thrown { message, stack }));
 }
 
-/// The module has a handler.
+/// Ends the load: the module has a handler.
 #[op2(fast)]
 pub(super) fn op_loaded(state: &mut OpState) {
     CallState::of(state).loaded(Ok(()));
 }
 
-/// The module threw, or has no handler.
+/// Ends the load: the module threw, or has no handler.
 #[op2(fast)]
 pub(super) fn op_unloadable(state: &mut OpState, #[string] message: String, #[string] stack: String) {
     let (line, column) = position(&stack);

@@ -4,7 +4,7 @@ use deno_core::{OpState, op2};
 
 use crate::call_state::CallState;
 
-/// `fraction` below 0 is none.
+/// Sends a progress message. A negative `fraction` means none.
 #[op2(fast)]
 pub(super) fn op_progress(state: &mut OpState, #[string] message: String, fraction: f64) {
     CallState::of(state).say(message, (fraction >= 0.0).then_some(fraction));

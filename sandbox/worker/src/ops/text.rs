@@ -1,4 +1,4 @@
-//! Text and bytes.
+//! Conversion between text and bytes.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,14 @@ use encoding_rs::{Encoding, UTF_8};
 
 use crate::{call_state::CallState, memory};
 
-/// The text as UTF-8; lone surrogates become U+FFFD. What the buffer limit does not allow is nothing: the call is stopped then.
+/// Encodes the text as UTF-8. Lone surrogates become U+FFFD. Returns `undefined` if the buffer
+/// limit does not permit the result; the call is stopped then.
 #[op2]
 pub(super) fn op_text_encode<'s>(scope: &mut v8::PinScope<'s, '_>, #[string] text: String) -> v8::Local<'s, v8::Value> {
     memory::bytes(scope, text.into_bytes()).map_or_else(|| v8::undefined(scope).into(), Into::into)
 }
 
-/// The bytes as text. `keep_mark` keeps a byte order mark; what is no UTF-8 becomes U+FFFD.
+/// Decodes the bytes as UTF-8. `keep_mark` keeps a byte order mark. Invalid bytes become U+FFFD.
 #[op2]
 #[string]
 pub(super) fn op_text_decode(#[buffer] bytes: &[u8], keep_mark: bool) -> String {
@@ -25,14 +26,16 @@ pub(super) fn op_text_decode(#[buffer] bytes: &[u8], keep_mark: bool) -> String 
     text.into_owned()
 }
 
-/// The name of the encoding that goes by `label`, in lower case; nothing when there is none that texts can be in.
+/// Returns the lowercase name of the encoding with this `label`, or `None` if it is not an encoding
+/// for text.
 #[op2]
 #[string]
 pub(super) fn op_encoding_name(#[string] label: &str) -> Option<String> {
     Encoding::for_label_no_replacement(label.as_bytes()).map(|encoding| encoding.name().to_ascii_lowercase())
 }
 
-/// The bytes as text in an encoding; nothing when `fatal` and they are not in it. `keep_mark` keeps a byte order mark.
+/// Decodes the bytes in an encoding. Returns `None` if `fatal` is set and they are invalid.
+/// `keep_mark` keeps a byte order mark.
 #[op2]
 #[string]
 pub(super) fn op_text_decode_as(#[buffer] bytes: &[u8], #[string] encoding: &str, fatal: bool, keep_mark: bool) -> Option<String> {
@@ -47,15 +50,16 @@ pub(super) fn op_text_decode_as(#[buffer] bytes: &[u8], #[string] encoding: &str
     Some(encoding.decode_without_bom_handling(bytes).0.into_owned())
 }
 
-/// The number of the decoder that takes the next piece of a text: `held`, where that is one of this call; 0 when there are
-/// too many of them.
+/// Returns the number of the decoder for the next piece of a text: `held` if that belongs to this
+/// call, a new one otherwise, or 0 if there are too many.
 #[op2(fast)]
 #[smi]
 pub(super) fn op_text_decoder(state: &mut OpState, #[smi] held: u32, #[string] encoding: &str, keep_mark: bool) -> u32 {
     named(encoding).map_or(0, |encoding| CallState::of(state).decoders().begin(held, encoding, keep_mark))
 }
 
-/// The text of the next piece; nothing when `fatal` and it is not in the decoder's encoding.
+/// Decodes the next piece. Returns `None` if `fatal` is set and the piece is invalid in the
+/// decoder's encoding.
 #[op2]
 #[string]
 pub(super) fn op_text_decode_piece(
@@ -72,14 +76,15 @@ fn named(encoding: &str) -> Option<&'static Encoding> {
     Encoding::for_label(encoding.as_bytes())
 }
 
-/// `btoa`.
+/// Implements `btoa`.
 #[op2]
 #[string]
 pub(super) fn op_base64_encode(#[buffer] bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// `atob`: forgiving of white space and missing padding, as the standard has it; one character a byte.
+/// Implements `atob`: ignores white space and missing padding, as the standard says. Each byte
+/// becomes one character.
 #[op2]
 #[string]
 pub(super) fn op_base64_decode(#[string] text: &str) -> Option<String> {
@@ -91,7 +96,7 @@ pub(super) fn op_base64_decode(#[string] text: &str) -> Option<String> {
     Some(bytes.into_iter().map(char::from).collect())
 }
 
-/// No padding, and whatever bits are left over at the end.
+/// Accepts no padding and any leftover bits at the end.
 const FORGIVING: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true).with_decode_padding_mode(DecodePaddingMode::RequireNone),

@@ -5,14 +5,14 @@ use deno_core::{OpState, op2};
 use super::args::whole;
 use crate::call_state::CallState;
 
-/// `set` counts the timers that are set, this one included.
+/// Starts a timer. `set` is the number of timers that are set, including this one.
 #[op2(fast)]
 #[smi]
 pub(super) fn op_sleep(state: &mut OpState, ms: f64, #[smi] set: u32) -> u32 {
     CallState::of(state).ops().sleep(whole(ms).unwrap_or(1).max(1), u64::from(set))
 }
 
-/// The answer of op `number` interests nobody any more.
+/// Marks op `number` as unwanted: its answer wakes nobody.
 #[op2(fast)]
 pub(super) fn op_forget(state: &mut OpState, #[smi] number: u32) {
     CallState::of(state).ops().forget(number);

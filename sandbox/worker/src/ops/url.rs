@@ -1,25 +1,25 @@
-//! `URL` and `URLSearchParams`, on the parser the host's guard uses too.
+//! `URL` and `URLSearchParams`, with the parser that the host's guard uses too.
 
 use deno_core::{
     op2,
     url::{Url, form_urlencoded, quirks},
 };
 
-/// The parts of `text` as JSON, in the order 06_url.js numbers them; empty when it is no URL.
+/// Returns the parts of `text` as JSON, in the order of 06_url.js. Empty if it is not a valid URL.
 #[op2]
 #[string]
 pub(super) fn op_url_parse(#[string] text: &str) -> String {
     Url::parse(text).map_or_else(|_| String::new(), |url| parts(&url))
 }
 
-/// As [`op_url_parse`], relative to `base`.
+/// Returns the parts of `text` relative to `base`, in the form of [`op_url_parse`].
 #[op2]
 #[string]
 pub(super) fn op_url_join(#[string] text: &str, #[string] base: &str) -> String {
     Url::parse(base).and_then(|base| base.join(text)).map_or_else(|_| String::new(), |url| parts(&url))
 }
 
-/// The parts of `href` after one of them was set; empty when it stays as it was.
+/// Returns the parts of `href` after one was set, or an empty string if it is unchanged.
 #[op2]
 #[string]
 pub(super) fn op_url_set(#[string] href: &str, #[smi] part: u32, #[string] value: &str) -> String {
@@ -48,7 +48,7 @@ pub(super) fn op_url_set(#[string] href: &str, #[smi] part: u32, #[string] value
     if set.is_ok() { parts(&url) } else { String::new() }
 }
 
-/// Rows of name and value, as JSON.
+/// Parses a query into rows of name and value, as JSON.
 #[op2]
 #[string]
 pub(super) fn op_params_parse(#[string] text: &str) -> String {
@@ -56,7 +56,7 @@ pub(super) fn op_params_parse(#[string] text: &str) -> String {
     serde_json::to_string(&rows).unwrap_or_else(|_| "[]".into())
 }
 
-/// The query that JSON rows of name and value make.
+/// Serializes JSON rows of name and value as a query.
 #[op2]
 #[string]
 pub(super) fn op_params_serialize(#[string] rows: &str) -> String {

@@ -1,4 +1,4 @@
-//! What a handler may rely on.
+//! Guarantees for handlers.
 
 use serde_json::{Value, json};
 use tollhouse_protocol::{Limits, LogLevel, OpRequest, OpValue, Outcome, ReplyBody, Said, StopReason, ToHost, ToWorker};
@@ -118,7 +118,7 @@ fn kv_keeps_values() {
     assert!(worker.ops.contains(&OpRequest::KvSet { key: "n".into(), value: r#"{"deep":[1,2]}"#.into(), ttl_ms: Some(5000) }));
 }
 
-/// It once waited for its wall limit, as if an answer could come.
+/// Regression: the call waited for its wall limit, as if an answer could come.
 #[test]
 fn a_request_too_large_to_be_sent_fails_at_once() {
     let mut worker = Worker::handler("try { await ctx.kv.set('k', 'x'.repeat(9 << 20)); } catch (error) { return error.code; }");
@@ -399,7 +399,7 @@ fn a_write_that_nobody_awaits_is_done_before_the_call_ends() {
 
 #[test]
 fn numbers_of_ops_rise_as_they_are_sent() {
-    // A timer does not wait behind the requests before it, and still has a higher number than they.
+    // A timer does not wait for the requests before it, although its number is higher.
     let mut worker = Worker::handler(
         "const all = [...Array(20).keys()].map((i) => ctx.kv.get('k' + i)); const sleep = new Promise((r) => setTimeout(r, 1));
          await Promise.all([...all, sleep]); return 1;",
@@ -458,7 +458,7 @@ fn what_is_reached_for_out_of_habit_names_what_there_is_instead() {
     ] {
         let mut worker = Worker::handler(body);
         let thrown = worker.thrown(&json!({ "a": 1 }));
-        // QuickJS does not say which function it missed.
+        // QuickJS does not name the missing function.
         let nameless = thrown.contains("not a function") && !thrown.contains("fetch") && cfg!(not(feature = "v8"));
         assert!(thrown.contains(instead) || nameless, "{body}: {thrown}");
     }

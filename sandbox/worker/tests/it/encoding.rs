@@ -1,4 +1,4 @@
-//! `TextDecoder`, against what the Encoding standard says.
+//! `TextDecoder` compared with the Encoding standard.
 
 use serde_json::{Value, json};
 use tollhouse_protocol::limits::DECODERS;
@@ -9,7 +9,7 @@ fn value(body: &str) -> Value {
     Worker::handler(body).json(&Value::Null)
 }
 
-/// The encodings that texts can be in, by the names that `encoding` gives them.
+/// The supported encodings, by the names that `encoding` returns.
 const NAMES: &[&str] = &[
     "utf-8",
     "ibm866",
@@ -112,7 +112,7 @@ fn texts_are_decoded_whole_and_byte_by_byte() {
         ["utf-16be", [0xd8, 0x3d, 0xde, 0x00, 0x00, 0x41], "😀A"],
         ["utf-16le", [0x3d, 0xd8, 0x00, 0xde, 0x41, 0x00], "😀A"],
         ["utf-8", [0xf0, 0x9f, 0x98, 0x80, 0x41], "😀A"],
-        // What is in no text of the encoding.
+        // Byte sequences that are invalid in the encoding.
         ["shift_jis", [0x81, 0x20, 0xa0], "\u{fffd} \u{fffd}"],
         ["utf-16le", [0x3d, 0xd8, 0x41, 0x00, 0x42], "\u{fffd}A\u{fffd}"],
         ["utf-8", [0xf0, 0x9f, 0x41, 0xff, 0xed, 0xa0, 0x80], "\u{fffd}A\u{fffd}\u{fffd}\u{fffd}\u{fffd}"],

@@ -1,11 +1,11 @@
-//! A `ctx` belongs to its call: what comes through it when that has ended reaches no other call.
+//! The `ctx` of an ended call does not affect other calls.
 
 use serde_json::{Value, json};
 use tollhouse_protocol::{OpRequest, OpValue, Outcome, ReplyBody, StopReason, ToHost, ToWorker, ToolReply};
 
 use crate::harness::Worker;
 
-/// Keeps the `ctx` of its first call, and tries every member of it in the second.
+/// Keeps the `ctx` of its first call, and tries each of its members in the second.
 const KEEPS: &str = "
 let kept;
 export default async (req, ctx) => {
@@ -43,7 +43,7 @@ fn every_member_of_an_ended_calls_ctx_refuses() {
     assert_eq!(worker.logs.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["of this call"]);
 }
 
-/// What one caller leaves behind once was charged to the next one.
+/// Regression: work that one caller left behind was charged to the next.
 const LEAVES: &str = "
 const waiting = [];
 export default async (req, ctx) => {
@@ -88,7 +88,7 @@ fn what_a_call_leaves_behind_is_charged_to_no_call_that_came_ahead() {
     assert_eq!(answers, [json!(1), json!(["call_ended", "call_ended", "call_ended"])]);
 }
 
-/// Callers that share a promise: the first gives up on it before its op is answered.
+/// Callers that share a promise: the first abandons it before its op is answered.
 const SHARES: &str = "
 let inflight;
 const load = async (ctx) => { const rate = await ctx.kv.get('rate'); await ctx.charge('0.09'); return rate; };

@@ -1,4 +1,5 @@
-//! Schemas, and what is held against them, of any bytes: each answer is there within the limits, and of its type.
+//! Fuzz tests: schemas and values of arbitrary bytes. Each answer comes within the limits and has
+//! the right type.
 
 use serde_json::Value;
 use tollhouse_protocol::{LoadFault, MAX_PROBLEMS, Outcome, Schemas, Side, StopReason, Work};

@@ -1,4 +1,4 @@
-//! A host made of a map and a clock, with one worker.
+//! Test host for one worker, with a map as store and a fake clock.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use tollhouse_protocol::{
     frame::{self, PREFIX_BYTES},
 };
 
-/// What `Date.now()` says at the start of every call here.
+/// Value of `Date.now()` at the start of every call.
 pub const NOW_MS: u64 = 1_760_000_000_000;
 
 pub struct Worker {
@@ -32,38 +32,38 @@ pub struct Worker {
     pub schemas: Schemas,
     pub work: Work,
     pub announced: bool,
-    /// How often the worker said that a handler begins.
+    /// Number of times that the worker reported that a handler began.
     pub begun: usize,
     pub env: Vec<(String, String)>,
-    /// `req.query`, as JSON text.
+    /// `req.query` as JSON text.
     pub query: String,
     pub kv: BTreeMap<String, Vec<u8>>,
     pub files: BTreeMap<String, Vec<u8>>,
     /// Ops of the last call, in order.
     pub ops: Vec<OpRequest>,
     pub logs: Vec<LogLine>,
-    /// What the last call let its caller hear.
+    /// Progress messages of the last call.
     pub said: Vec<Said>,
-    /// Most ops that were under way at once in the last call, timers left out.
+    /// Highest number of concurrent ops of the last call, without timers.
     pub most_in_flight: usize,
     pub waits: usize,
-    /// The most that its process had in memory, in bytes, once that has ended.
+    /// Peak memory of the process, in bytes, once it has ended.
     peak: Option<u64>,
 }
 
-/// How a call ended.
+/// The end of a call.
 pub struct Ended {
     pub outcome: Outcome,
     pub spent: Spent,
 }
 
 impl Worker {
-    /// A blank worker, of the tier in `TOLLHOUSE_TIER` where that names one.
+    /// Starts a blank worker of the tier in `TOLLHOUSE_TIER`, or of the default tier.
     pub fn start() -> Self {
         Self::of_tier(std::env::var("TOLLHOUSE_TIER").map_or(Tier::default(), |name| Tier::named(&name).unwrap()))
     }
 
-    /// A blank worker of a tier.
+    /// Starts a blank worker of a tier.
     pub fn of_tier(tier: Tier) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let descriptor: OwnedFd = theirs.into();
@@ -76,10 +76,10 @@ impl Worker {
             .stderr(Stdio::inherit());
         let source = descriptor.as_raw_fd();
         #[expect(unsafe_code, reason = "the child's descriptor has to get its number between fork and exec")]
-        // SAFETY: dup2 and fcntl are async-signal-safe, and both descriptors are the child's own.
+        // SAFETY: dup2 and fcntl are async-signal-safe, and both descriptors belong to the child.
         unsafe {
             command.pre_exec(move || {
-                // dup2(2) of a descriptor onto itself leaves it marked as closed by exec.
+                // dup2(2) of a descriptor onto itself keeps its close-on-exec flag.
                 let moved = if source == 3 { libc::fcntl(3, libc::F_SETFD, 0) == 0 } else { libc::dup2(source, 3) == 3 };
                 if moved { Ok(()) } else { Err(std::io::Error::last_os_error()) }
             });
@@ -114,19 +114,19 @@ impl Worker {
         worker
     }
 
-    /// A worker that has loaded `source`.
+    /// Starts a worker and loads `source`.
     pub fn with(source: &str) -> Self {
         let mut worker = Self::start();
         worker.load(source, Language::Js).unwrap();
         worker
     }
 
-    /// A worker whose handler has this body, with `req` and `ctx` in scope.
+    /// Starts a worker whose handler has this body, with `req` and `ctx` in scope.
     pub fn handler(body: &str) -> Self {
         Self::with(&format!("export default async function (req, ctx) {{\n{body}\n}}"))
     }
 
-    /// A worker with other limits, of the same shape.
+    /// The same with other limits.
     pub fn handler_limited(body: &str, limits: Limits) -> Self {
         let mut worker = Self::start();
         worker.limits = limits;
@@ -163,7 +163,7 @@ impl Worker {
         self.finish()
     }
 
-    /// The JSON value of a call that must return one.
+    /// Returns the JSON result of a call. Panics if it does not return one.
     pub fn json(&mut self, input: &Value) -> Value {
         let ended = self.call(input);
         match ended.outcome {
@@ -172,7 +172,7 @@ impl Worker {
         }
     }
 
-    /// The text of a call that must throw.
+    /// Returns the error message of a call. Panics if it does not throw.
     pub fn thrown(&mut self, input: &Value) -> String {
         match self.call(input).outcome {
             Outcome::Threw(thrown) => thrown.message,
@@ -180,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// Why a call that must be stopped was; the worker must be gone then.
+    /// Returns why a call was stopped. Panics if it was not, or the worker is still there.
     pub fn stopped(&mut self, input: &Value) -> StopReason {
         match self.call(input).outcome {
             Outcome::Stopped(reason) => {
@@ -234,7 +234,7 @@ impl Worker {
                 Some(ToHost::Progress(said)) => self.said.push(said),
                 Some(ToHost::Waiting) => {
                     self.waits += 1;
-                    // Ops at once, then the shortest timer.
+                    // Immediate ops first, then the shortest timer.
                     let next = under_way.iter().enumerate().min_by_key(|(_, (_, request))| match request {
                         OpRequest::Sleep { ms } => ms + 1,
                         _ => 0,
@@ -251,7 +251,7 @@ impl Worker {
         }
     }
 
-    /// What the status says of a worker that said nothing of its end.
+    /// Returns the end of a worker that sent no message, from its exit status.
     fn ended_without_words(&mut self) -> Ended {
         let status = self.reap();
         let reason = status.code().and_then(|status| StopReason::of_exit_status(status, &self.limits));
@@ -343,11 +343,11 @@ impl Worker {
     pub fn send(&mut self, message: &ToWorker) {
         let mut bytes = Vec::new();
         frame::encode(message, &mut bytes).unwrap();
-        // A worker that has just been stopped reads nothing any more.
+        // A worker that was just stopped reads nothing any more.
         let _ = self.stream.write_all(&bytes);
     }
 
-    /// The worker's next message; nothing when it is gone.
+    /// Returns the worker's next message, or `None` if it is gone.
     pub fn receive(&mut self) -> Option<ToHost> {
         let mut prefix = [0; PREFIX_BYTES];
         match self.stream.read_exact(&mut prefix) {
@@ -364,7 +364,7 @@ impl Worker {
         self.child.id()
     }
 
-    /// The most that the process had in memory, in bytes. It ends, if it has not.
+    /// Returns the peak memory of the process, in bytes. Ends it first if it still runs.
     pub fn peak_bytes(&mut self) -> u64 {
         if self.peak.is_none() {
             let _ = self.child.kill();
@@ -373,11 +373,11 @@ impl Worker {
         self.peak.unwrap()
     }
 
-    /// Waits for the process, and notes what it had.
+    /// Waits for the process, and records its peak memory.
     #[expect(unsafe_code, reason = "the standard library does not tell what a child has used")]
     fn reap(&mut self) -> ExitStatus {
         let mut status = 0;
-        // SAFETY: all zeros are a valid usage, and the child was not waited for.
+        // SAFETY: all zeros are a valid `rusage`, and the child has not been waited for.
         let used = unsafe {
             let mut used: libc::rusage = std::mem::zeroed();
             assert!(libc::wait4(self.child.id().cast_signed(), &raw mut status, 0, &raw mut used) > 0);

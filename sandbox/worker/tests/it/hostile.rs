@@ -1,4 +1,4 @@
-//! What a handler must not be able to do.
+//! Actions that must be impossible for a handler.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use tollhouse_protocol::{JailLayer, Limits, Outcome, StopReason};
 
 use crate::harness::Worker;
 
-/// Limits with little processor time, so that a test of it is short.
+/// Limits with little processor time, to keep tests short.
 fn short() -> Limits {
     Limits { cpu_ms: 200, wall_ms: 10_000, ..Limits::default() }
 }
@@ -83,7 +83,7 @@ fn buffer_bombs_are_stopped() {
         "const all = []; for (;;) { try { all.push(new Uint8Array(1 << 20).fill(1)); } catch {} }",
     ] {
         let reason = stopped_within(body, limits, Duration::from_secs(10));
-        // QuickJS makes some buffers on its heap, where they count too.
+        // QuickJS allocates some buffers on its heap, where they count too.
         let heap = StopReason::Memory { limit_bytes: limits.heap_bytes };
         assert!(reason == memory || cfg!(feature = "quickjs") && reason == heap, "{reason:?}: {body}");
     }
@@ -184,9 +184,9 @@ fn bent_prototypes_bend_nothing_of_ours() {
                 assert_eq!(worker.kv.get("k").map(Vec::as_slice), Some(b"1".as_slice()), "{bend}");
                 assert_eq!(worker.logs.len(), 1, "{bend}");
             }
-            // The handler's own `await` may meet what it bent; the worker must not.
+            // The handler's own `await` may use what it replaced. The worker must not.
             Outcome::Threw(_) => {}
-            // QuickJS forgets an `await` whose promise cannot say what made it.
+            // QuickJS loses an `await` if the promise's constructor is missing.
             Outcome::Stopped(StopReason::Deadlock) if cfg!(feature = "quickjs") && bend.contains("constructor") => continue,
             other @ (Outcome::Stopped(_) | Outcome::Unfit(..)) => panic!("{other:?} after {bend}"),
         }
@@ -228,7 +228,7 @@ fn code_from_strings_is_refused() {
     ] {
         let mut worker = Worker::handler(body);
         match worker.call(&Value::Null).outcome {
-            // A timer takes functions alone.
+            // `setTimeout` accepts only functions.
             Outcome::Threw(thrown) => {
                 let refused = thrown.message == "EvalError: code from strings is not available";
                 assert!(refused || body.contains("setTimeout"), "{body} threw {}", thrown.message);
@@ -238,7 +238,7 @@ fn code_from_strings_is_refused() {
     }
 }
 
-/// As `get-intrinsic` names it, and `qs` with it, while they load.
+/// The pattern of `get-intrinsic`, and so of `qs`, while they load.
 #[test]
 fn packages_that_name_eval_as_they_load_do_load() {
     let mut worker = Worker::with(
@@ -362,7 +362,7 @@ fn a_stop_that_cannot_be_said_is_said_by_the_status() {
     let limits = Limits { wall_ms: 300, cpu_ms: 60_000, ..Limits::default() };
     let mut worker = Worker::handler_limited("const text = 'x'.repeat(1 << 20); for (;;) await ctx.files.write('f', text);", limits);
     worker.begin(&Value::Null);
-    // Nobody reads: the socket is full in the middle of a frame.
+    // Nobody reads: the socket fills up in the middle of a frame.
     let status = worker.wait_for_exit().code().unwrap();
     assert_eq!(StopReason::of_exit_status(status, &limits), Some(StopReason::WallTime { limit_ms: 300 }), "{status}");
 }
@@ -434,7 +434,7 @@ fn the_worker_is_jailed_before_it_is_ready() {
         let line = limits.lines().find(|line| line.starts_with(row)).unwrap();
         assert_eq!(line[row.len()..].split_whitespace().next(), Some("0"), "{line}");
     }
-    // It is not dumpable: nobody but root may look.
+    // The process is not dumpable, so only root can look.
     if let Ok(open) = std::fs::read_dir(format!("/proc/{}/fd", worker.pid())) {
         let open: Vec<_> = open.map(|entry| entry.unwrap().file_name()).collect();
         assert!(open.len() <= 4, "{open:?}");

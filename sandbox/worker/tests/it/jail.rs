@@ -1,4 +1,5 @@
-//! Each layer of the jail from inside: what it keeps a process from that has been taken over, and that this goes without it.
+//! Tests each layer of the jail from inside: an action of a compromised process fails with the
+//! layer, and works without it.
 
 use std::{
     fs,
@@ -13,23 +14,23 @@ use std::{
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use tollhouse_protocol::JailLayer;
 
-/// A user without rights.
+/// A user without privileges.
 const NOBODY: u32 = 65_534;
-/// A user that a worker of a host with rights may become.
+/// A user for a worker of a privileged host.
 const OWN: u32 = 1_900_000_000;
 
 const KILLED: &str = "signal 31";
 
-/// Of a try under some layers.
+/// The result of an attempt under some layers.
 #[derive(Debug)]
 struct Tried {
     /// Layers that the system refused.
     refused: Vec<JailLayer>,
-    /// `ok`, the number of an error, or the signal that ended the process.
+    /// `ok`, an error number, or the signal that ended the process.
     ended: String,
 }
 
-/// The probe, where everybody may start it.
+/// A copy of the probe that every user can run.
 struct Probe(PathBuf);
 
 impl Probe {
@@ -37,13 +38,14 @@ impl Probe {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let copy = format!("tollhouse-probe-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let copy = std::env::temp_dir().join(copy);
-        // By another process: a program that somebody still writes to does not start, and what other tests start here inherits.
+        // Copied by another process: a program that is open for writing cannot be started, and
+        // processes of other tests inherit our descriptors.
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_tollhouse-probe")).arg(&copy).status();
         assert!(copied.unwrap().success());
         Self(copy)
     }
 
-    /// Tries something under some layers, as the user of this test or another.
+    /// Attempts an action under some layers, as the given user or the user of this test.
     fn attempt(&self, act: &str, layers: &[JailLayer], user: Option<u32>) -> Tried {
         let layers: Vec<_> = layers.iter().map(ToString::to_string).collect();
         let mut command = Command::new(&self.0);
@@ -58,15 +60,16 @@ impl Probe {
         let ended = match (output.status.signal(), lines.next()) {
             (Some(signal), _) => format!("signal {signal}"),
             (None, Some(said)) => said.to_owned(),
-            // It has become another program, which ended well.
+            // It executed another program, which succeeded.
             (None, None) => "ok".to_owned(),
         };
         Tried { refused: refused.split(',').filter_map(JailLayer::named).collect(), ended }
     }
 
-    /// As [`attempt`](Self::attempt), in the first process of a namespace of PIDs; nothing where the system makes none.
+    /// The same as [`attempt`](Self::attempt) in the first process of a PID namespace. `None` if
+    /// the system permits no namespace.
     fn attempt_as_first(&self, act: &str, layers: &[JailLayer], user: Option<u32>) -> Option<Tried> {
-        // Children of that thread alone are in the namespace.
+        // Only children of that thread are in the namespace.
         let attempt = || begin_namespace().then(|| self.attempt(act, layers, user));
         let tried = thread::scope(|scope| scope.spawn(attempt).join().unwrap());
         if tried.is_none() {
@@ -75,7 +78,8 @@ impl Probe {
         tried
     }
 
-    /// That an act, which goes without the layers, ends so under them. Where the system refuses one of them there is nothing to see.
+    /// Asserts that an action that works without the layers ends as `ended` under them. Skipped if
+    /// the system refuses a layer.
     fn assert_stopped(&self, act: &str, layers: &[JailLayer], user: Option<u32>, ended: &str) {
         let tried = self.attempt(act, layers, user);
         if let [first, ..] = tried.refused[..] {
@@ -98,7 +102,7 @@ impl Drop for Probe {
 
 #[expect(unsafe_code, reason = "the binding is unsafe for one flag, which is not this one")]
 fn begin_namespace() -> bool {
-    // SAFETY: the table of descriptors stays shared.
+    // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }.is_ok()
 }
 
@@ -106,7 +110,8 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// As root, where the test is, and as somebody without rights; else as who it is.
+/// Returns the users to test with: root and an unprivileged one if this is root, else the current
+/// one.
 fn users() -> Vec<Option<u32>> {
     if is_root() { vec![None, Some(NOBODY)] } else { vec![None] }
 }
@@ -224,7 +229,7 @@ fn first_of_its_namespace_finds_no_process_outside_and_another_is_none() {
         assert_eq!((&*within.ended, &within.refused[..]), (if is_other { "1" } else { "ok" }, &layers[..]), "as {user:?}");
         for act in [&signal, "signal-parent", "second-thread:nothing"] {
             let Some(first) = probe.attempt_as_first(act, &layers, user) else { return };
-            // Its parent has no number, and 0 is its own group.
+            // Its parent has no number here, and 0 is its own group.
             let ended = if act == signal { "3" } else { "ok" };
             assert_eq!((&*first.ended, &first.refused[..]), (ended, &[][..]), "{act} as {user:?}");
         }
@@ -241,7 +246,7 @@ fn first_of_its_namespace_ends_by_what_it_does_as_any_other() {
             let tried = probe.attempt_as_first(act, &JailLayer::ALL, user).unwrap();
             assert!(tried.refused.contains(&JailLayer::Seccomp) || tried.ended == KILLED, "{act}: {tried:?}");
         }
-        // By a fault, as a signal of its own does not reach it.
+        // By a fault, because the first process of a namespace ignores its own signals.
         let aborted = probe.attempt_as_first("abort", &JailLayer::ALL, user).unwrap();
         assert!(aborted.ended.starts_with("signal "), "{aborted:?}");
     }
@@ -279,7 +284,7 @@ fn limits_leave_no_descriptor_and_no_process() {
     for user in users() {
         probe.assert_stopped("descriptors", &[JailLayer::Rlimits], user, "24");
     }
-    // The kernel does not count root's.
+    // The kernel does not limit root.
     let user = if is_root() { Some(NOBODY) } else { None };
     probe.assert_stopped("fork", &[JailLayer::Rlimits], user, "11");
 }
@@ -302,7 +307,7 @@ fn every_layer_together_leaves_the_process_alive() {
     }
 }
 
-/// Memory that every process of this IPC namespace finds by its key.
+/// Shared memory that every process of this IPC namespace finds by its key.
 struct Segment {
     key: u16,
     id: i32,
@@ -312,7 +317,7 @@ impl Segment {
     #[expect(unsafe_code, reason = "no safe binding makes shared memory of System V")]
     fn new() -> Self {
         let key = std::process::id() as u16 | 1;
-        // SAFETY: takes and gives numbers alone.
+        // SAFETY: takes and returns only numbers.
         let id = unsafe { libc::shmget(key.into(), 4096, libc::IPC_CREAT | 0o666) };
         Self { key, id }
     }

@@ -1,4 +1,4 @@
-//! Which sources become handlers, and what their builders are told of those that do not.
+//! Sources that load as handlers, and the errors for those that do not.
 
 use serde_json::{Value, json};
 use tollhouse_protocol::{Language, LoadError, LoadFault, Source, StopReason};
@@ -117,7 +117,7 @@ fn typescript_loses_its_types_and_keeps_its_places() {
     assert_eq!(text.find("throw"), source.find("throw"));
     let tollhouse_protocol::Outcome::Threw(thrown) = worker.call(&json!({"n": -1})).outcome else { panic!("it throws") };
     assert!(thrown.stack.contains(":5:20"), "{}", thrown.stack);
-    // What came back loads as JavaScript.
+    // The returned source loads as JavaScript.
     let mut again = Worker::start();
     again.load(&text, Language::Js).unwrap();
     assert_eq!(again.json(&json!({"n": 3})), json!({"n": 3}));
@@ -130,7 +130,7 @@ fn a_bare_typescript_function_loads() {
     assert!(text.starts_with("async function (req     )"), "{text}");
 }
 
-/// With an import a bundler compiles them: without one they load too.
+/// With imports a bundler compiles these features. Without imports they must load too.
 #[test]
 fn what_typescript_alone_has_loads() {
     let source = "enum C { A = 'a', B = 2 }\nnamespace N { export const x: number = 3; }\nconst enum D { E = 4 }\n\
@@ -138,7 +138,7 @@ fn what_typescript_alone_has_loads() {
          export default async (req: any, ctx: any): Promise<unknown> => [C.A, C[2], N.x, D.E, new P('y').sum(), await ctx.kv.get('k')];\n";
     let (mut worker, text) = typed(source).unwrap();
     assert_eq!(worker.json(&json!(null)), json!(["a", "B", 3, 4, "y1", null]));
-    // It is kept as JavaScript, and loads as that again.
+    // It is stored as JavaScript, and loads again as that.
     assert_eq!(Worker::with(&text).json(&json!(null)), json!(["a", "B", 3, 4, "y1", null]));
     let (mut worker, _) = typed("async function (req: any) { enum C { A = 5 } return C.A; }").unwrap();
     assert_eq!(worker.json(&json!(null)), json!(5));
@@ -195,7 +195,8 @@ fn sources_that_no_parser_can_follow_are_refused_with_a_line() {
 #[test]
 fn chain_that_the_stack_does_not_hold_is_told_by_its_line_or_by_that_of_the_call_which_needs_it() {
     for link in ["a = ", "a => "] {
-        // Too long for what compiles the function, then for what finds its end as the module is read.
+        // Too long for the function's compiler, then for the scanner that finds its end when the
+        // module is read.
         let mut lines = Vec::new();
         for links in (500..5_000).step_by(125) {
             let source = format!("let a = 1;\n\nfunction f(a) {{\n  return {}a;\n}}\n\nf(1);\nexport default () => 1;", link.repeat(links));

@@ -1,11 +1,11 @@
-//! What a line of a log shows.
+//! Contents of log lines.
 
 use serde_json::{Value, json};
 use tollhouse_protocol::{LogLevel, LogLine};
 
 use crate::harness::Worker;
 
-/// The lines of a call.
+/// Returns the log lines of a call.
 fn lines(body: &str) -> Vec<LogLine> {
     let mut worker = Worker::handler(body);
     worker.call(&Value::Null);

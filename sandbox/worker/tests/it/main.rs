@@ -1,4 +1,4 @@
-//! Drives the built worker over a socket pair, as a host would: each test is a claim about it.
+//! Tests the built worker over a socket pair, as a host would use it.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may panic")]
 #![allow(

@@ -1,4 +1,4 @@
-//! What a handler may have of memory, whichever way it takes it.
+//! Memory limits of a handler, for each way to allocate memory.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::Worker;
 
 const MIB: u64 = 1 << 20;
 
-/// Why a handler of this body was stopped.
+/// Returns why a handler with this body was stopped.
 fn stopped(body: &str, limits: Limits) -> StopReason {
     Worker::handler_limited(body, limits).stopped(&Value::Null)
 }
@@ -30,7 +30,7 @@ fn a_lowered_heap_limit_binds() {
         StopReason::Memory { limit_bytes: 8 * MIB }
     );
     assert_eq!(Worker::handler_limited(&holds(2), limits).json(&Value::Null), json!(256));
-    // Numbers are twice as large on QuickJS.
+    // Numbers take twice as much memory on QuickJS.
     if cfg!(feature = "v8") {
         assert_eq!(Worker::handler_limited(&holds(40), ample()).json(&Value::Null), json!(5_120));
         let limits = Limits { heap_bytes: 128 * MIB, ..ample() };
@@ -67,13 +67,13 @@ fn texts_as_bytes_come_and_go() {
     assert_eq!(worker.json(&Value::Null), json!([200 * MIB, 0, ""]));
 }
 
-/// Why a handler of this body was stopped, and the most that its process had in memory, in bytes.
+/// Returns why a handler with this body was stopped, and the peak memory of its process in bytes.
 fn stopped_at(body: &str, limits: Limits) -> (Option<StopReason>, u64) {
     let mut worker = Worker::handler_limited(body, limits);
     worker.files.insert("f".into(), vec![1; 1 << 20]);
     let reason = match worker.call(&Value::Null).outcome {
         Outcome::Stopped(reason) => Some(reason),
-        // What cannot be had is an error that can be caught.
+        // A failed allocation can be an error that a handler can catch.
         Outcome::Threw(_) => None,
         other => panic!("{other:?}: {body}"),
     };
@@ -96,10 +96,10 @@ fn no_way_to_take_memory_leads_beyond_that_of_the_process() {
         "const all = []; for (let i = 0;; i++) all.push(Symbol.for('y'.repeat(1 << 16) + i));",
         "return 'x'.repeat((1 << 29) - 24).split('').length;",
     ] {
-        // Small, so that it is soon full.
+        // Small, so that it fills up soon.
         let limits = Limits { ops: 10_000, rss_bytes: 96 * MIB, ..ample() };
         let (reason, peak) = stopped_at(body, limits);
-        // Requests that wait have a bound of their own.
+        // Waiting requests have a limit of their own.
         assert!(matches!(reason, Some(StopReason::Memory { .. } | StopReason::Ops { .. }) | None), "{reason:?}: {body}");
         assert!(peak <= limits.rss_bytes + 16 * MIB, "{} MiB: {body}", peak >> 20);
     }

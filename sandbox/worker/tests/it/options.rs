@@ -1,4 +1,4 @@
-//! Options of `ctx`'s functions: those that are known, and no others.
+//! Options of `ctx`'s functions: known ones are accepted, others are rejected.
 
 use serde_json::{Value, json};
 use tollhouse_protocol::OpRequest;

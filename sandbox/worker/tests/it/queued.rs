@@ -1,4 +1,4 @@
-//! Requests that wait in the worker: in their turn, and no more than there is room for.
+//! Requests that wait in the worker: their order, and the limit on their size.
 
 use serde_json::{Value, json};
 use tollhouse_protocol::StopReason;

@@ -1,4 +1,4 @@
-//! What a worker makes of its bundle's schemas: what fits, what does not, and what costs too much.
+//! Schemas of a bundle in a worker: valid values, invalid values, and schemas that cost too much.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ fn pointers(problems: &[Problem]) -> Vec<&str> {
     problems.iter().map(|problem| problem.pointer.as_str()).collect()
 }
 
-/// `levels` definitions that double each.
+/// Returns a schema with `levels` definitions, each of which doubles the work.
 fn doubling(levels: usize, last: &Value) -> Value {
     let next = |level: usize| json!({ "$ref": format!("#/$defs/d{level}") });
     let mut defs: Map<_, _> =
@@ -100,12 +100,12 @@ fn results_are_held_against_their_schema_where_they_are_a_success_and_json() {
     assert!(matches!(worker.call(&blocks(json!({ "count": 2 }))).outcome, Outcome::Returned(_)));
     let problems = unfit(worker.call(&blocks(json!({ "count": "2" }))).outcome, Side::Output);
     assert_eq!(pointers(&problems), ["/structuredContent/count"]);
-    // An envelope that itself looks like a result is none.
+    // A field value that looks like an MCP result is not one.
     let problems = unfit(worker.call(&json!({ "blocks": { "content": [], "count": 1 } })).outcome, Side::Output);
     assert_eq!(pointers(&problems), ["/structuredContent"]);
 }
 
-/// Whether input of this schema is accepted.
+/// Returns whether an input schema accepts a value.
 fn fits(schema: &Value, value: &Value) -> bool {
     let mut worker = blank(Some(schema.clone()), None);
     worker.take_in(None).unwrap();
@@ -241,7 +241,7 @@ fn a_check_that_does_not_end_is_stopped_as_the_schemas() {
 #[test]
 fn a_value_that_does_not_fit_is_said_so_although_listing_why_does_not_end() {
     let wrong = doubling(40, &json!({ "type": "string" }));
-    // The first of them is found at once; every one is kept until the last is known.
+    // The first problem is found at once, but all are kept until the last is known.
     for (input, output, side) in [(Some(wrong.clone()), None, Side::Input), (None, Some(wrong), Side::Output)] {
         let mut worker = with(input, output);
         worker.limits = Limits { cpu_ms: 60_000, wall_ms: 60_000, ..Limits::default() };
@@ -264,7 +264,7 @@ fn patterns_that_need_too_much_memory_are_stopped_as_they_are_compiled() {
         panic!("stopped for something else")
     };
     assert_eq!(limit_bytes, worker.limits.heap_bytes);
-    // The same, bounded by time.
+    // The same, limited by time.
     let mut worker = blank(
         None,
         Some(

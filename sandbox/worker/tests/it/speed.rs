@@ -1,4 +1,5 @@
-//! How fast a warm worker answers. Run by hand: `cargo test --release -p tollhouse-worker -- --ignored --nocapture speed`.
+//! Measures how fast a warm worker answers. Run manually: `cargo test --release -p tollhouse-worker
+//! -- --ignored --nocapture speed`.
 
 use std::time::Instant;
 

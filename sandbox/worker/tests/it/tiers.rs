@@ -1,4 +1,5 @@
-//! A worker that compiles nothing: it answers as any other does, and has no code but its program's.
+//! A worker that compiles nothing gives the same answers as any other, and only its program is
+//! executable.
 
 use std::fs;
 
@@ -7,7 +8,8 @@ use tollhouse_protocol::{JailLayer, Limits, Tier};
 
 use crate::harness::Worker;
 
-/// It loops until a compiler would take it on, asks for regular expressions, and makes functions of functions.
+/// A handler that loops until a compiler would optimize it, uses regular expressions, and creates
+/// closures.
 const BUSY: &str = "
     const add = (by) => (to) => (to + by) | 0;
     let sum = 0;
@@ -16,7 +18,8 @@ const BUSY: &str = "
     return { sum, words: words.slice(0, 9), length: words.length, json: JSON.parse(JSON.stringify({ n: [1.5, 'é'] })) };
 ";
 
-/// Places of a process where code may be, that are no file's. Nothing where the system keeps them from this one.
+/// Returns the executable mappings of a process that belong to no file. `None` if the system does
+/// not show them.
 fn code_of_no_file(pid: u32) -> Option<Vec<String>> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let is_code = |line: &&str| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'));

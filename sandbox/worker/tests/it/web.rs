@@ -1,4 +1,4 @@
-//! The web's globals that a handler has, each against what its standard says.
+//! The web platform's globals of a handler, each compared with its standard.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The cases of `fixtures/safety`: what each family finds, and what it must not.
+//! The cases of `fixtures/safety`: what each family must find, and what it must not.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -6,12 +6,13 @@ use serde::Deserialize;
 
 use super::{super::Upload, scanner};
 
-/// A case of `fixtures/safety/<family>/{true,false}.jsonc`. `~~` is left out of its texts: it keeps scanners for leaks away.
+/// A case of `fixtures/safety/<family>/{true,false}.jsonc`. `~~` is removed from its texts. It
+/// prevents secret scanners from reporting the fixture.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
     name: String,
-    /// The rule that is broken; absent where none of the family is.
+    /// The violated rule. Absent if the family must find nothing.
     rule: Option<String>,
     #[serde(default)]
     title: String,
@@ -23,7 +24,7 @@ struct Case {
     same_source: bool,
 }
 
-/// Least cases of each kind in each family.
+/// Minimum number of cases of each kind in each family.
 const LEAST: usize = 40;
 
 fn cases(family: &str, kind: &str) -> Vec<Case> {
@@ -33,7 +34,7 @@ fn cases(family: &str, kind: &str) -> Vec<Case> {
     serde_json::from_str(&expanded(&json.replace("~~", ""))).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// `{{base64 N}}`, `{{hex N}}`, `{{emails N}}` and `{{phones N}}` written out.
+/// Expands `{{base64 N}}`, `{{hex N}}`, `{{emails N}}` and `{{phones N}}`.
 fn expanded(text: &str) -> String {
     let mut expanded = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Uploads of any bytes.
+//! Fuzz test: uploads of arbitrary bytes.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! `/dashboard/admin/audit`: who changed what, the last first.
+//! `/dashboard/admin/audit`: the changes and who made them, latest first.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -24,7 +24,7 @@ use crate::{
 
 const PATH: &str = "/dashboard/admin/audit";
 
-/// What is asked for.
+/// Query fields of the page.
 const WANTED: [&str; 3] = ["since", "actor", "slug"];
 
 pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {

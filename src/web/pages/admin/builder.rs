@@ -1,4 +1,4 @@
-//! `/dashboard/admin/builders/{id}`: a builder, their tools, what they earned, and what is decided about them.
+//! `/dashboard/admin/builders/{id}`: a builder, their tools and earnings, and decisions about them.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};

@@ -1,4 +1,5 @@
-//! `/dashboard/admin/builders`: who is registered here, the oldest first, what they have and what they earn.
+//! `/dashboard/admin/builders`: the registered builders, oldest first, with their tools and
+//! earnings.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};

@@ -1,4 +1,4 @@
-//! What a tool may touch, and what it means to let it.
+//! The capabilities of a tool, and their meaning.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -7,18 +7,19 @@ use tollhouse_tool::Capability;
 use super::shared::entries;
 use crate::parts::text;
 
-/// The names of those that are there.
+/// Returns the names of the capabilities that are set.
 pub(super) fn named(capabilities: &Value) -> impl Iterator<Item = &str> {
     let all = capabilities.as_object().into_iter().flatten();
     all.filter(|(_, there)| **there == true).map(|(name, _)| name.as_str())
 }
 
-/// What granting one allows.
+/// Returns what a capability permits.
 pub(super) fn meaning(name: &str) -> &'static str {
     Capability::ALL.iter().map(|known| known.row()).find(|known| known.name == name).map_or("", |known| known.allows)
 }
 
-/// Parts that can be ticked, each by itself: what is not is left out of the decision's `capabilities` and `allowedHosts`.
+/// Shows a checkbox for each capability and host. Unchecked ones are missing in the decision's
+/// `capabilities` and `allowedHosts`.
 pub(super) fn parts(id: &str, capabilities: &Value, hosts: &[Value], ticked: bool) -> Markup {
     html! {
         @for name in named(capabilities) {
@@ -37,7 +38,7 @@ pub(super) fn parts(id: &str, capabilities: &Value, hosts: &[Value], ticked: boo
     }
 }
 
-/// What is granted, and what an admin took away, in a sentence each.
+/// Describes what is granted, and what an admin revoked.
 pub(super) fn had(tool: &Value) -> Markup {
     let hosts: Vec<_> = entries(tool, "allowedHosts").iter().filter_map(Value::as_str).collect();
     let names: Vec<_> = named(&tool["capabilities"]).collect();

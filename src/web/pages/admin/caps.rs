@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_protocol::limits::TABLE;
 
-/// A field for each limit; one that is empty stays as it is.
+/// Shows a field for each limit. An empty one leaves the limit unchanged.
 pub(super) fn caps(id: &str, tool: &Value) -> Markup {
     let (own, caps) = (&tool["limits"], &tool["limitCaps"]);
     html! {

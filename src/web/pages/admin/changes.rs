@@ -1,4 +1,4 @@
-//! What has changed since an admin approved a tool last: field by field as it was and as it is, and its source.
+//! Changes of a tool since its last approval: fields before and after, and its source.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -11,17 +11,17 @@ use crate::parts::{
     text,
 };
 
-/// Letters of a value.
+/// Maximum characters of a shown value.
 const CHARS: usize = 1_000;
 
-/// A version of the handler, as it was uploaded.
+/// A version of the handler as it was uploaded.
 pub(super) struct Uploaded<'a> {
     pub(super) version: &'a str,
-    /// `None` where it is not kept, or was built in.
+    /// `None` if it is not stored, or is built in.
     pub(super) handler: Option<&'a Value>,
 }
 
-/// The fields that are not as they were approved.
+/// Shows the fields that differ from the approved ones.
 pub(super) fn fields(tool: &Value) -> Markup {
     let then = tool["review"]["approvedFields"].as_object();
     let (long, short): (Vec<_>, Vec<_>) = then.into_iter().flatten().partition(|(_, value)| is_long(value));
@@ -41,7 +41,7 @@ pub(super) fn fields(tool: &Value) -> Markup {
     }
 }
 
-/// Whether a value is told by its lines.
+/// Returns whether a value is compared line by line.
 fn is_long(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.values().any(|member| member.is_object() || member.is_array()) || members.contains_key("type"),
@@ -50,7 +50,7 @@ fn is_long(value: &Value) -> bool {
     }
 }
 
-/// A value as it is read: lists and flags in words, texts as they are.
+/// Returns a value as readable text: lists and flags in words, strings as they are.
 fn told(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -70,17 +70,17 @@ fn told(value: &Value) -> String {
     }
 }
 
-/// Which part of a source is shown.
+/// The part of a source that is shown.
 pub(super) struct Part<'a> {
-    /// The line that it begins with.
+    /// The first line.
     pub(super) from: usize,
-    /// Lines that something was found in.
+    /// Lines with findings.
     pub(super) found: &'a [u64],
-    /// The page that it is on.
+    /// Path of the page.
     pub(super) path: &'a str,
 }
 
-/// The handler: against the one that was approved, if there is one, and as it is.
+/// Shows the handler, and a comparison with the approved one if there is one.
 pub(super) fn handler(approved: Option<&Uploaded>, now: &Uploaded, part: &Part) -> Markup {
     let text = |uploaded: &Uploaded| uploaded.handler.map(as_text);
     let before = approved.and_then(text);
@@ -99,12 +99,12 @@ pub(super) fn handler(approved: Option<&Uploaded>, now: &Uploaded, part: &Part) 
     }
 }
 
-/// The first digits of a version.
+/// Returns the first digits of a version.
 fn named(version: &str) -> String {
     version.trim_start_matches("sha256:").chars().take(8).collect()
 }
 
-/// A source, or a static answer as JSON.
+/// Returns a source, or a static answer as JSON.
 pub(super) fn as_text(handler: &Value) -> String {
     match handler["source"].as_str() {
         Some(_) => said(handler, "source").to_owned(),

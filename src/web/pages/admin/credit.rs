@@ -1,4 +1,4 @@
-//! `/dashboard/admin/credits/{id}`: a credit, what moved it, and what is decided about it.
+//! `/dashboard/admin/credits/{id}`: a credit, its movements, and decisions about it.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};

@@ -1,4 +1,4 @@
-//! `/dashboard/admin/credits`: prepaid credits, the oldest first, and a new one.
+//! `/dashboard/admin/credits`: prepaid credits, oldest first, and a form for a new one.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -49,7 +49,7 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Mar
     }
 }
 
-/// Mints a credit of a dollar.
+/// Returns a command that creates a credit of one dollar.
 fn minting(visitor: &Visitor) -> String {
     format!("{} \\\n  -H 'content-type: application/json' -d '{{\"amountUsd\":1}}'", line(visitor, "/ai/credits"))
 }

@@ -1,4 +1,4 @@
-//! What a scan found in an upload, each at its lines.
+//! Findings of a scan in an upload, with their lines.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -6,14 +6,14 @@ use serde_json::Value;
 use super::shared::said;
 use crate::parts::{state::state, text};
 
-/// Findings that a page tells.
+/// Maximum shown findings.
 const SHOWN: usize = 50;
-/// Lines around one.
+/// Lines of context around a finding.
 const AROUND: usize = 2;
-/// Letters of a line.
+/// Maximum characters of a line.
 const CHARS: usize = 240;
 
-/// The findings; `source` is what their lines are of, and `path` the page that shows it.
+/// Shows the findings. `source` contains their lines, and `path` is the page that shows it.
 pub(super) fn findings(findings: &[Value], source: Option<&str>, path: &str) -> Markup {
     let whole: Vec<_> = source.into_iter().flat_map(str::lines).collect();
     html! {
@@ -36,12 +36,12 @@ fn line(finding: &Value) -> Option<usize> {
     finding["line"].as_u64().and_then(|line| usize::try_from(line).ok())
 }
 
-/// The lines of the source that something was found in.
+/// Returns the lines of the source with findings.
 pub(super) fn lines(findings: &[Value]) -> Vec<u64> {
     findings.iter().filter(|finding| said(finding, "field") == "/handler/source").filter_map(|finding| finding["line"].as_u64()).collect()
 }
 
-/// Where it is: the field, and of the source the line.
+/// Shows the location: the field, and the line if it is the source.
 fn place(finding: &Value, path: &str) -> Markup {
     let field = said(finding, "field").trim_start_matches('/');
     html! {
@@ -56,7 +56,7 @@ fn place(finding: &Value, path: &str) -> Markup {
     }
 }
 
-/// A line with those around it, each leading to where all of them are.
+/// Shows a line with its context. Each line links to the complete source.
 fn around(lines: &[&str], line: usize, path: &str) -> Markup {
     let (from, to) = (line.saturating_sub(AROUND).max(1), (line + AROUND).min(lines.len()));
     html! {

@@ -1,4 +1,4 @@
-//! `/dashboard/admin`: what needs an admin first, then how the host is.
+//! `/dashboard/admin`: what needs an admin's attention, then the state of the host.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     visitor::{Refused, with_query},
 };
 
-/// The last minutes that the rate of calls is told of, without the one that is not over.
+/// Number of past minutes for the rate of calls. The current minute is left out.
 const MINUTES: usize = 5;
 
 pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
@@ -35,7 +35,7 @@ pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
     Ok(visitor.show(Page::new(Area::Overview, "Overview", main)).await)
 }
 
-/// What waits: in words, and where it is done.
+/// A task that waits: its description, and a link.
 struct Need {
     words: String,
     path: &'static str,
@@ -93,7 +93,7 @@ fn needed(needs: &[Need]) -> Markup {
     }
 }
 
-/// Calls in a minute, of late.
+/// Returns the recent calls per minute.
 fn rate(metrics: &Value) -> f64 {
     let calls: Vec<_> = entries(metrics, "buckets").iter().map(|bucket| bucket["calls"].as_u64().unwrap_or_default()).collect();
     let whole = &calls[..calls.len().saturating_sub(1)];
@@ -114,7 +114,7 @@ fn numbers(metrics: &Value, health: &Value) -> Markup {
     }
 }
 
-/// Whose fault failures were, how many, by which code.
+/// Counts failures by who is at fault, then by code.
 fn by_fault(metrics: &Value) -> BTreeMap<&'static str, BTreeMap<&str, u64>> {
     let mut faults: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     let failed = entries(metrics, "buckets").iter().filter_map(|bucket| bucket["failed"].as_object()).flatten();

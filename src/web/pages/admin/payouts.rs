@@ -1,4 +1,4 @@
-//! `/dashboard/admin/payouts`: packets of all builders: which to approve, what to send, what was sent.
+//! `/dashboard/admin/payouts`: payouts of all builders: to approve, to send, and sent.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::{
 
 const PATH: &str = "/dashboard/admin/payouts";
 
-/// The states that packets are listed by.
+/// States to filter payouts by.
 const STATES: [(&str, &str); 5] = [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed")];
 
 pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
@@ -37,18 +37,18 @@ pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Re
     Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::AdminPayouts, "Payouts", main) }).await)
 }
 
-/// What is shown, and to whom.
+/// The data of the page.
 struct Shown<'a> {
     visitor: &'a Visitor,
-    /// The state, and where in the list.
+    /// The state and the cursor.
     asked: &'a Asked,
-    /// What the manifest says of payments.
+    /// The payment section of the manifest.
     payment: &'a Value,
     simulated: bool,
 }
 
 impl Shown<'_> {
-    /// What a network and a token of it are called.
+    /// Returns the names of a network and a token.
     fn called(&self, network: &Value, asset: &Value) -> String {
         money::called(self.payment, network, asset).join(", ")
     }
@@ -81,7 +81,7 @@ fn view(shown: &Shown, found: &Value) -> Markup {
     }
 }
 
-/// What approved packets add up to, by network and token, with how many there are.
+/// Sums up approved payouts by network and token, with their number.
 fn to_send(packets: &[Value]) -> BTreeMap<(&str, &str), (u64, u64)> {
     let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     for packet in packets.iter().filter(|packet| packet["status"] == "approved") {
@@ -143,7 +143,7 @@ fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
     }
 }
 
-/// How a packet stands: what is to be done with it is called as the list of those is.
+/// Shows the state of a payout. A state that needs action has the same name as its list.
 fn standing(status: &str) -> Markup {
     match status {
         "created" => state::told(status, "to approve"),

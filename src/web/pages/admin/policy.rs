@@ -1,4 +1,4 @@
-//! `/dashboard/admin/policy`: what builders may take themselves, and how far.
+//! `/dashboard/admin/policy`: what builders can do without approval, and their limits.
 
 use axum::{http::header, response::Response};
 use maud::{Markup, html};
@@ -24,7 +24,7 @@ use crate::{
 const PATH: &str = "/dashboard/admin/policy";
 
 pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
-    // The revision first: what is read behind it may be newer, and then the form is refused.
+    // Read the revision first. If the policy changes before it is read, the form will be refused.
     let head = visitor.head("/ai/admin/policy").await;
     let revision = head.get(header::ETAG).and_then(|revision| revision.to_str().ok()).unwrap_or_default();
     let found = visitor.get("/ai/admin/policy").await?;
@@ -35,7 +35,7 @@ pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
     Ok(visitor.show(shown_page(main)).await)
 }
 
-/// What the policy that is being edited would narrow: nothing of it is saved, and it goes on being edited.
+/// Shows what the edited policy would narrow. Saves nothing, and editing continues.
 pub(crate) async fn look(posted: PostedBySession) -> Result<Response, Refused> {
     let PostedBySession(Posted { visitor, fields, .. }) = posted;
     only_admins(&visitor)?;
@@ -110,12 +110,13 @@ fn edited(visitor: &Visitor, policy: &Value, revision: &str) -> Markup {
     form::of(visitor, "setPolicy", &[], PATH, fields)
 }
 
-/// A number as its field holds it: empty where none was said.
+/// Returns a number for its field, or an empty string if there is none.
 fn shown(number: &Value) -> String {
     if number.is_null() { String::new() } else { number.to_string() }
 }
 
-/// The ceilings of builders' limits, beside what each is where nothing is said and the highest that it can be.
+/// Shows fields for the ceilings of builders' limits, with the default and the highest possible
+/// value of each.
 fn ceilings(limits: &Value) -> Markup {
     let columns = [Column::Words("Limit"), Column::Number("Default"), Column::Words("Ceiling"), Column::Number("Highest")];
     html! {

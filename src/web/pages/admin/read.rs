@@ -1,4 +1,4 @@
-//! A tool as an admin read it: what is decided is decided on that.
+//! A tool as an admin has read it. Decisions apply to that revision.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{parts::form, visitor::Visitor};
 
-/// A tool as it was read, and where its forms lead back to.
+/// A tool as read, and the page that its forms lead back to.
 pub(super) struct Read<'a> {
     pub(super) visitor: &'a Visitor,
     pub(super) slug: &'a str,
@@ -18,7 +18,7 @@ pub(super) struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// A form that decides so.
+    /// Returns the form for a decision.
     pub(super) fn form(&self, decision: &str, fields: Markup) -> Markup {
         let fields = html! {
             (form::onto(self.tool["revision"].as_u64().unwrap_or_default()))
@@ -28,7 +28,7 @@ impl Read<'_> {
         form::of(self.visitor, "decideReview", &[("slug", self.slug)], self.back, fields)
     }
 
-    /// Whether content waits, or what it may touch is asked for.
+    /// Returns whether held content, capabilities or hosts wait for a decision.
     pub(super) fn waits(&self) -> bool {
         named(&self.tool["requestedCapabilities"]).next().is_some() || self.asks_hosts() || self.is_held()
     }

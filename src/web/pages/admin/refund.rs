@@ -1,4 +1,4 @@
-//! Giving back what a receipt paid, from the receipt's own page.
+//! Refunds, on the page of a receipt.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::{
     visitor::{Visitor, segment},
 };
 
-/// The form for who may, of what was paid for; nothing otherwise.
+/// Returns the refund form for an admin if the receipt was paid, else nothing.
 pub(crate) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
     let (id, kind) = (said(receipt, "receiptId"), said(receipt, "kind"));
     if visitor.kind() != Some(Kind::Admin) || kind == "free" {

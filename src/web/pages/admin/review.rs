@@ -1,5 +1,5 @@
-//! `/dashboard/admin/reviews/{slug}`: a tool for who decides about it: what waits, what has changed since it was approved, what was
-//! found in it, and who its builder is.
+//! `/dashboard/admin/reviews/{slug}`: the review of a tool: pending requests, changes since the
+//! last approval, findings, and its builder.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -22,9 +22,9 @@ use crate::{
     visitor::{Refused, Visitor, segment, with_query},
 };
 
-/// Tools of the same builder whose last decisions are told.
+/// Maximum other tools of the builder whose last decisions are shown.
 const OTHERS: &str = "50";
-/// Changes that are told to who read an older revision.
+/// Maximum changes shown to an admin who read an older revision.
 const CHANGES: &str = "20";
 
 pub(crate) async fn page(
@@ -80,7 +80,7 @@ pub(crate) async fn page(
     Ok(visitor.show(page).await)
 }
 
-/// A version as it was uploaded; `None` where there is none.
+/// Fetches a version as uploaded. Returns `None` if there is none.
 async fn uploaded(visitor: &Visitor, slug: &str, version: &str) -> Result<Option<Bulk>, Refused> {
     match visitor.get(&with_query(&format!("/ai/endpoints/{}/source", segment(slug)), [("version", version)])).await {
         Ok(answer) => Ok(Some(answer)),
@@ -99,13 +99,13 @@ fn standing(tool: &Value) -> Markup {
     }
 }
 
-/// A tool as it is looked at.
+/// The data of the page.
 struct Seen<'a> {
     visitor: &'a Visitor,
     slug: &'a str,
     tool: &'a Value,
     events: &'a Value,
-    /// The line that its source is shown from.
+    /// First shown line of the source.
     from: usize,
     simulated: bool,
 }
@@ -143,7 +143,7 @@ fn view(seen: &Seen, before: Option<&Uploaded>, now: &Uploaded, others: &Value) 
     }
 }
 
-/// What it asks for, and since when.
+/// Shows what the tool requests, and since when.
 fn wanted(tool: &Value) -> Markup {
     let hosts: Vec<_> = entries(tool, "requestedHosts").iter().filter_map(Value::as_str).collect();
     let names: Vec<_> = capabilities::named(&tool["requestedCapabilities"]).collect();
@@ -187,7 +187,7 @@ fn decided(decision: &Value) -> Markup {
     }
 }
 
-/// All that is said of a tool that nobody has approved.
+/// Shows all texts of a tool that was never approved.
 fn all(tool: &Value, simulated: bool) -> Markup {
     let tags: Vec<_> = entries(tool, "tags").iter().filter_map(Value::as_str).collect();
     html! {
@@ -201,7 +201,7 @@ fn all(tool: &Value, simulated: bool) -> Markup {
     }
 }
 
-/// What became of the builder's other tools.
+/// Shows decisions about the builder's other tools.
 fn history(tool: &Value, others: &Value) -> Markup {
     let id = said(tool, "owner");
     let tools: Vec<_> = entries(others, "endpoints").iter().filter(|other| other["slug"] != tool["slug"]).collect();
@@ -227,7 +227,8 @@ fn history(tool: &Value, others: &Value) -> Markup {
     }
 }
 
-/// What has come since an older revision was read: the last write does not win unseen.
+/// Shows changes since the revision that was read, so that a decision does not overwrite them
+/// unnoticed.
 fn came(tool: &Value, events: &Value, read: &str, after: &str) -> Markup {
     let now = tool["revision"].to_string();
     if read.is_empty() || read == now {
@@ -250,7 +251,7 @@ fn came(tool: &Value, events: &Value, read: &str, after: &str) -> Markup {
     }
 }
 
-/// Where the next decision waits.
+/// Links to the next pending review.
 fn onward(slug: &str, queue: &Value) -> Markup {
     let next = entries(queue, "reviews").iter().find(|review| review["slug"] != slug);
     html! {

@@ -1,4 +1,4 @@
-//! `/dashboard/admin/reviews`: what waits for a decision, what waits longest first.
+//! `/dashboard/admin/reviews`: pending decisions, oldest first.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -17,7 +17,7 @@ use crate::{
 
 const PATH: &str = "/dashboard/admin/reviews";
 
-/// Names of hosts, and rules, that a row has room for.
+/// Maximum names of hosts and rules in a row.
 const NAMED: usize = 5;
 
 pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
@@ -40,7 +40,8 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked) -> Markup {
     }
 }
 
-/// Rules that have changed are asked of new uploads only, until somebody has them asked of all.
+/// Shows the form that applies changed rules to all tools. Otherwise they apply only to new
+/// uploads.
 fn rescan(visitor: &Visitor) -> Markup {
     html! {
         section aria-labelledby="rescan" {

@@ -1,4 +1,4 @@
-//! `/dashboard/admin/runtime`: what runs handlers, and what it is held in.
+//! `/dashboard/admin/runtime`: the sandbox and its isolation.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
@@ -20,10 +20,10 @@ use crate::{
 };
 
 const PATH: &str = "/dashboard/admin/runtime";
-/// Tools that are told of.
+/// Maximum shown tools.
 const TOOLS: usize = 20;
 
-/// What is counted: where the host's health has it, and its name.
+/// Counters: their field in the host's health, and their label.
 const NOW: [(&str, &str); 8] = [
     ("running", "Calls that compute"),
     ("waitingInOps", "Calls that wait for an answer"),
@@ -86,7 +86,8 @@ fn view(health: &Value, runtime: &Value) -> Markup {
     }
 }
 
-/// The layers of each tier's jail: those that the system refused, and, folded where there are some, those in force.
+/// Shows the layers of each tier's jail: refused ones, and those in force, which are folded if any
+/// was refused.
 fn jail(sandbox: &Value) -> Markup {
     let tiers = entries(sandbox, "tiers");
     let layer = |name: &str, tier: &Value| [html! { code { (name) } }, html! { (said(tier, "tier")) }];
@@ -114,20 +115,20 @@ fn jail(sandbox: &Value) -> Markup {
     }
 }
 
-/// Numbers that the script keeps up to date.
+/// Shows numbers that the script keeps up to date.
 fn counts(root: &str, of: &Value, names: &[(&str, &str)]) -> Markup {
     html! {
         dl.facts { @for (name, words) in names { div { dt { (words) } dd data-gauge={ (root) (name) } { (of[*name]) } } } }
     }
 }
 
-/// How many of the calls were cold, of one tool or of all.
+/// Returns the percentage of cold calls, of one tool or of all.
 fn share(counts: &Value) -> String {
     let count = |name: &str| counts[name].as_f64().unwrap_or_default();
     if count("calls") > 0.0 { format!("{:.1} %", count("coldCalls") / count("calls") * 100.0) } else { "none".to_owned() }
 }
 
-/// The tools that take up the sandbox, those that take most of it first.
+/// Shows the tools that use the sandbox most.
 fn by_tool(runtime: &Value) -> Markup {
     let tools = entries(runtime, "endpoints");
     let columns = [
@@ -165,7 +166,7 @@ fn settlement(health: &Value) -> Markup {
     }
 }
 
-/// Who else serves the store.
+/// Shows the other hosts of the same store.
 fn replicas(hosts: &[Value]) -> Markup {
     let row = |host: &Value| {
         let about = if host["own"] == true {
@@ -202,7 +203,7 @@ fn kept(health: &Value) -> Markup {
     }
 }
 
-/// Bytes in the unit that they are read in.
+/// Formats a number of bytes with a suitable unit.
 fn bytes(count: &Value) -> String {
     let Some(count) = count.as_f64() else { return "?".to_owned() };
     let (unit, name) = [((1_u64 << 30) as f64, "GiB"), ((1 << 20) as f64, "MiB"), ((1 << 10) as f64, "KiB")]

@@ -1,4 +1,4 @@
-//! What these pages have in common: who they are for, and what they are made of.
+//! Shared parts of the admin pages: access and components.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) use crate::parts::{
 /// Rows of a page.
 pub(super) const ROWS: &str = "50";
 
-/// An admin who is signed in. Others are told what the API tells them.
+/// A signed-in admin. Others get the API's refusal.
 pub(crate) struct Admin(pub(super) Visitor);
 
 impl FromRequestParts<Arc<Services>> for Admin {
@@ -40,7 +40,7 @@ impl FromRequestParts<Arc<Services>> for Admin {
     }
 }
 
-/// Refuses others as the API does.
+/// Refuses visitors who are not admins, as the API does.
 pub(super) fn only_admins(visitor: &Visitor) -> Result<(), Fault> {
     match visitor.kind() {
         Some(Kind::Admin) => Ok(()),
@@ -48,7 +48,7 @@ pub(super) fn only_admins(visitor: &Visitor) -> Result<(), Fault> {
     }
 }
 
-/// The entries of a list.
+/// Returns the entries of a list in an answer.
 pub(super) fn entries<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -57,7 +57,7 @@ pub(super) fn said<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// Whose something is, by the id that lists name them by.
+/// Shows an owner by id.
 pub(super) fn owner(id: &str) -> Markup {
     html! {
         @if id.starts_with("bld_") { a href={ "/dashboard/admin/builders/" (segment(id)) } { code { (text::words(id)) } } }
@@ -65,7 +65,7 @@ pub(super) fn owner(id: &str) -> Markup {
     }
 }
 
-/// The same by their name, where it is known.
+/// Shows an owner by name, if it is known.
 pub(super) fn owner_by_name(id: &str, name: &Value) -> Markup {
     match name.as_str() {
         Some(name) => html! { a href={ "/dashboard/admin/builders/" (segment(id)) } { (text::words(name)) } },
@@ -73,7 +73,7 @@ pub(super) fn owner_by_name(id: &str, name: &Value) -> Markup {
     }
 }
 
-/// What is decided on, and where its forms lead back to.
+/// The subject of decisions, and the page that their forms lead back to.
 pub(super) struct Decided<'a> {
     pub(super) visitor: &'a Visitor,
     pub(super) operation: &'static str,
@@ -82,19 +82,20 @@ pub(super) struct Decided<'a> {
 }
 
 impl Decided<'_> {
-    /// The form that decides so.
+    /// Returns the form for a decision.
     pub(super) fn form(&self, decision: &str, fields: Markup) -> Markup {
         let fields = html! { input type="hidden" name="text:/decision" value=(decision); (fields) };
         form::of(self.visitor, self.operation, &[("id", self.id)], self.back, fields)
     }
 }
 
-/// Why it is decided so, in words that somebody else reads.
+/// Returns the field for the reason of a decision, which `reader` can see.
 pub(super) fn reason(id: &str, reader: &str) -> Markup {
     why(id, &format!("Reason, which {reader} reads"), None)
 }
 
-/// The same by another label, which says what it is a reason for where a key leads there.
+/// Returns the field for a reason, with this label. The label must name the action if a keyboard
+/// shortcut leads to the field.
 pub(super) fn why(id: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
         div.field.wide {
@@ -104,7 +105,7 @@ pub(super) fn why(id: &str, label: &str, key: Option<&str>) -> Markup {
     }
 }
 
-/// How code runs, by the names that the API has.
+/// Returns the choice of tiers, with their names in the API.
 pub(super) fn tiers(id: &str, name: &str, now: &str, unsaid: Option<&str>) -> Markup {
     html! {
         select id=(id) name=(name) {
@@ -114,7 +115,7 @@ pub(super) fn tiers(id: &str, name: &str, now: &str, unsaid: Option<&str>) -> Ma
     }
 }
 
-/// Sent twice, as by two clicks, it is minted once: the page's own key says that it is the same.
+/// Returns a hidden idempotency key, so that a double click creates a credit only once.
 pub(super) fn once() -> Markup {
     html! { input type="hidden" name="header:idempotency-key" value=(RequestId::generate()); }
 }

@@ -1,4 +1,4 @@
-//! Taking a tool down, and putting it back: from its own page, and from where it is reviewed.
+//! Taking a tool down and restoring it, on its own page and on its review.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -7,7 +7,8 @@ use tollhouse_account::session::Kind;
 use super::{read::Read, shared::reason};
 use crate::{parts::places, visitor::Visitor};
 
-/// The form on the tool's own page, under a heading; nothing for others.
+/// Returns the section with the form on the tool's own page, or nothing if the visitor is not an
+/// admin.
 pub(crate) fn section(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
     html! {
         @if visitor.kind() == Some(Kind::Admin) {
@@ -17,7 +18,7 @@ pub(crate) fn section(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
     }
 }
 
-/// The form, on a page of admins.
+/// Returns the form for an admin page.
 pub(super) fn offer(visitor: &Visitor, slug: &str, tool: &Value, back: &str) -> Markup {
     let read = Read { visitor, slug, tool, back };
     html! {

@@ -1,4 +1,4 @@
-//! What an admin can decide about a tool: a form for each decision, on the revision that was read.
+//! Decisions about a tool: one form for each, for the revision that was read.
 
 use maud::{Markup, html};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::parts::form;
 
-/// The forms that answer what waits.
+/// Returns the forms for pending requests.
 pub(super) fn answers(read: &Read) -> Markup {
     let tool = read.tool;
     let asks = named(&tool["requestedCapabilities"]).next().is_some() || read.asks_hosts();
@@ -22,7 +22,8 @@ pub(super) fn answers(read: &Read) -> Markup {
             @if asks {
                 fieldset {
                     legend { "Grant" }
-                    // A list that is there, also where nothing of it is ticked: without one all that is asked would be granted.
+                    // The list must be present even if no box is checked: without it, all requested
+                    // hosts would be granted.
                     input type="hidden" name="each:/allowedHosts" value="";
                     (parts("grant", &tool["requestedCapabilities"], entries(tool, "requestedHosts"), true))
                 }
@@ -41,7 +42,7 @@ pub(super) fn answers(read: &Read) -> Markup {
     }
 }
 
-/// What else can be decided, whatever waits.
+/// Returns the forms for other decisions.
 pub(super) fn others(read: &Read) -> Markup {
     let tool = read.tool;
     let hosts = entries(tool, "allowedHosts");

@@ -1,4 +1,4 @@
-//! What stands in the form of a tool, as text; and what it asks of the API.
+//! The text in the form of a tool, and its conversion to API requests.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::forms::Fields;
 
-/// The fields that make up a tool: name in the form, and what people call it.
+/// The fields of a tool: name in the form, and label.
 pub(super) const FIELDS: [(&str, &str); 11] = [
     ("title", "Title"),
     ("description", "Description"),
@@ -22,23 +22,24 @@ pub(super) const FIELDS: [(&str, &str); 11] = [
     ("allowedHosts", "Hosts"),
 ];
 
-/// What the form has besides: what a new tool is called and whether it begins paused, what a run is given, what is vouched for, and
-/// what is said of the version.
+/// Other fields of the form: slug and paused state of a new tool, input of a run, attestation, and
+/// note.
 const BESIDE: [&str; 5] = ["slug", "paused", "input", "attested", "note"];
 
-/// What a change may name, of what an upload does.
+/// Fields of an upload that a change may contain.
 const CHANGEABLE: [&str; 10] =
     ["title", "description", "priceUsd", "maxPriceUsd", "tags", "handler", "inputSchema", "outputSchema", "capabilities", "allowedHosts"];
 
-/// What stands in the form.
+/// The contents of the form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Draft(BTreeMap<&'static str, String>);
 
-/// The members of an upload, and what keeps it from being one, as the API tells problems.
+/// The fields of an upload, and the problems with it in the API's format.
 pub(super) type Body = (Map<String, Value>, Vec<Value>);
 
 impl Draft {
-    /// Of a tool, with its source: as a browser sends it back that was shown it.
+    /// Creates the draft of an existing tool with its source, in the same form as a browser would
+    /// send it.
     pub(super) fn of(tool: &Value, handler: &Value) -> Self {
         let said = |name: &str| tool[name].as_str().unwrap_or_default();
         let usd = |name: &str| tool[name].as_f64().map(|usd| usd.to_string()).unwrap_or_default();
@@ -79,7 +80,7 @@ impl Draft {
         Self(texts.into_iter().map(|(name, text)| (name, carried(&text))).collect())
     }
 
-    /// Of what a form sends.
+    /// Reads a draft from form fields.
     pub(super) fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut draft = Self::default();
         let mut capabilities = Vec::new();
@@ -95,7 +96,7 @@ impl Draft {
         draft
     }
 
-    /// What it is called where it was reviewed: another text is called otherwise.
+    /// Returns a hash that identifies this draft in a review.
     pub(super) fn name(&self) -> String {
         let mut hash = Sha256::new();
         for text in FIELDS.iter().map(|(name, _)| *name).chain(["slug"]).map(|name| self.get(name)) {
@@ -104,18 +105,18 @@ impl Draft {
         hex::encode(hash.finalize())
     }
 
-    /// Whether this is what was reviewed, where a review is what it was sent from.
+    /// Returns whether this is the reviewed draft, if it was sent from a review.
     pub(super) fn was_reviewed(&self, fields: &Fields) -> bool {
         fields.get("reviewed").is_none_or(|reviewed| reviewed == self.name())
     }
 
-    /// Of the text that [`Draft::written`] made, without a source.
+    /// Parses the text of [`Draft::written`], without a source.
     pub(super) fn of_written(text: &str) -> Self {
         let members: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
         Self(members.into_iter().filter_map(|(name, text)| Some((known(&name)?, text))).collect())
     }
 
-    /// All of it but the source, as one text that a form can carry.
+    /// Returns everything except the source as one text, for a hidden field.
     pub(super) fn written(&self) -> String {
         let fields = FIELDS.iter().filter(|(name, _)| *name != "source");
         let members: Map<_, _> = fields.map(|(name, _)| ((*name).to_owned(), json!(self.get(name)))).collect();
@@ -134,20 +135,21 @@ impl Draft {
         self.get(name).lines().map(str::trim).filter(|line| !line.is_empty())
     }
 
-    /// The fields of which `other` has another text, with both texts.
+    /// Iterates over the fields in which `other` differs.
     pub(super) fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = Differing<'a>> {
         let texts = move |(name, title)| Differing { name, title, before: self.get(name), after: other.get(name) };
         FIELDS.into_iter().map(texts).filter(|field| field.before != field.after)
     }
 
-    /// The fields by which publishing `self` would change what is in `before`: JSON that is only written otherwise is none.
+    /// Returns the fields that publishing `self` would change in `before`. Differences only in JSON
+    /// formatting do not count.
     pub(super) fn changed<'a>(&'a self, before: &'a Self) -> Vec<Differing<'a>> {
         let (members, _) = self.change(before);
         let member = |name| if ["source", "kind"].contains(&name) { "handler" } else { name };
         before.differing(self).filter(|field| members.contains_key(member(field.name))).collect()
     }
 
-    /// Takes from `theirs` what was not changed here since `base`; answers what it took.
+    /// Takes fields from `theirs` that were not changed here since `base`. Returns their labels.
     pub(super) fn go_on(&mut self, base: &Self, theirs: &Self) -> Vec<&'static str> {
         let taken: Vec<_> =
             theirs.differing(self).filter(|field| field.after == base.get(field.name)).map(|field| (field.name, field.title)).collect();
@@ -157,7 +159,7 @@ impl Draft {
         taken.into_iter().map(|(_, title)| title).collect()
     }
 
-    /// As the body of an upload.
+    /// Converts the draft to the body of an upload.
     pub(super) fn body(&self) -> Body {
         let mut problems = Vec::new();
         let mut members = Map::new();
@@ -181,7 +183,7 @@ impl Draft {
         (members, problems)
     }
 
-    /// What is run, and what is wrong with it or with what it is given.
+    /// Returns the handler to run, and problems with it or its input.
     pub(super) fn run(&self, input: &str) -> (Option<Value>, Vec<Value>) {
         let mut problems = Vec::new();
         if let Err(error) = serde_json::from_str::<&RawValue>(input) {
@@ -191,7 +193,7 @@ impl Draft {
         (handler, problems)
     }
 
-    /// What kind of code answers, and what answers.
+    /// Returns the handler type and the handler.
     fn handler(&self, problems: &mut Vec<Value>) -> (&str, Option<Value>) {
         let source = self.get("source");
         match self.get("kind") {
@@ -201,7 +203,7 @@ impl Draft {
         }
     }
 
-    /// What of `self`, as an upload, is another than in `theirs`: the body of a change.
+    /// Returns the fields of an upload that differ from `theirs`: the body of a change.
     pub(super) fn change(&self, theirs: &Self) -> Body {
         let ((mut members, problems), (theirs, _)) = (self.body(), theirs.body());
         members.retain(|name, value| CHANGEABLE.contains(&name.as_str()) && theirs.get(name) != Some(value));
@@ -209,7 +211,7 @@ impl Draft {
     }
 }
 
-/// A field of two drafts that differ in it.
+/// A field in which two drafts differ.
 pub(super) struct Differing<'a> {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
@@ -217,18 +219,18 @@ pub(super) struct Differing<'a> {
     pub(super) after: &'a str,
 }
 
-/// The name of a field that there is.
+/// Returns the known field with this name.
 fn known(name: &str) -> Option<&'static str> {
     let all = FIELDS.iter().map(|(name, _)| *name).chain(BESIDE);
     all.into_iter().find(|known| *known == name)
 }
 
-/// A text as a field of a form brings it back.
+/// Normalizes a text as a form would.
 fn carried(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{fffd}")
 }
 
-/// An amount; what is no number is sent as it is, for the API to refuse.
+/// Parses an amount. An invalid one is passed on, for the API to refuse.
 fn price(text: &str, absent: Option<Value>, name: &str, problems: &mut Vec<Value>) -> Option<Value> {
     let text = text.trim().trim_start_matches('$');
     if text.is_empty() {
@@ -241,7 +243,7 @@ fn price(text: &str, absent: Option<Value>, name: &str, problems: &mut Vec<Value
     Some(number.unwrap_or_else(|| json!(text)))
 }
 
-/// JSON that was typed.
+/// Parses typed JSON.
 fn parsed(text: &str, pointer: &str, problems: &mut Vec<Value>) -> Option<Value> {
     match serde_json::from_str(text) {
         Ok(value) => Some(value),
@@ -273,7 +275,7 @@ mod tests {
         Draft::of(&tool(), &json!({ "source": "one\r\ntwo\0", "language": "ts" }))
     }
 
-    /// As a browser sends a form.
+    /// Returns the draft as a browser would send it.
     fn sent(draft: &Draft) -> Draft {
         let fields = draft.0.iter().flat_map(|(name, text)| match *name {
             "capabilities" => text.lines().map(|line| ((*name).to_owned(), line.to_owned())).collect(),

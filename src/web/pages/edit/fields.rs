@@ -1,4 +1,4 @@
-//! The fields of the form, each with what is wrong with it.
+//! The fields of the form, each with its problem.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -7,25 +7,25 @@ use tollhouse_tool::{Capability, CapabilityRow};
 use super::{draft::Draft, problems::field_of};
 use crate::parts::{code, money, text};
 
-/// What is known beside what was typed.
+/// Data besides the draft.
 pub(super) struct Known<'a> {
-    /// The record; null of a new one.
+    /// The record. Null for a new tool.
     pub(super) tool: &'a Value,
-    /// Capabilities that builders take themselves.
+    /// Capabilities that need no approval.
     pub(super) at_once: &'a Value,
     pub(super) problems: &'a [Value],
-    /// What the host keeps of a sale, in basis points; nothing where the tool is its own.
+    /// The host's fee in basis points. 0 for the host's own tools.
     pub(super) fee_bps: u64,
-    /// Who gets the rest, in words with their verb.
+    /// The receiver of the rest, as subject and verb.
     pub(super) gets: &'static str,
     pub(super) simulated: bool,
 }
 
-/// A handler to begin with.
+/// The example handler of a new tool.
 const EXAMPLE: &str = "export default async function (req, ctx) {\n  ctx.log.info(\"shouting\", { letters: req.input.text.length });\n  \
                        return { text: req.input.text.toUpperCase() };\n}";
 
-/// Kinds of handlers, as the form calls them.
+/// Kinds of handlers with their labels.
 const KINDS: [(&str, &str); 5] = [
     ("js", "JavaScript"),
     ("ts", "TypeScript"),
@@ -35,12 +35,12 @@ const KINDS: [(&str, &str); 5] = [
 ];
 
 impl Known<'_> {
-    /// What is wrong with a field.
+    /// Returns the problem of a field.
     fn wrong(&self, name: &str) -> Option<&Value> {
         self.problems.iter().find(|problem| field_of(problem) == Some(name))
     }
 
-    /// A field under its label, with a note, and what is wrong with it.
+    /// Shows a field with its label, note and problem.
     fn field(&self, name: &str, label: &str, note: &Markup, input: impl FnOnce(Marks) -> Markup) -> Markup {
         let wrong = self.wrong(name);
         let marks = Marks { id: format!("field-{name}"), invalid: wrong.map(|_| "true"), note: format!("note-{name}") };
@@ -58,7 +58,7 @@ impl Known<'_> {
     }
 }
 
-/// What ties a field to its label and its note.
+/// Ids that connect a field to its label and note.
 struct Marks {
     id: String,
     invalid: Option<&'static str>,
@@ -77,7 +77,7 @@ impl Marks {
         html! {
             textarea id=(self.id) name=(name) rows=(rows) class=(class) spellcheck="false" autocapitalize="off"
                 aria-invalid=[self.invalid] aria-describedby=(self.note) {
-                // A browser takes away the line end that a field begins with.
+                // Browsers remove the first line break of a text area.
                 "\n" (draft.get(name))
             }
         }
@@ -110,7 +110,7 @@ pub(super) fn details(draft: &Draft, known: &Known, is_new: bool) -> Markup {
     }
 }
 
-/// What of a price is the builder's. Script says it anew of what is typed.
+/// Shows the builder's share of a price. The script updates it.
 fn net(name: &str, draft: &Draft, known: &Known) -> Markup {
     let price = draft.get(name).trim().trim_start_matches('$').parse().map_or(0, |usd: f64| money::in_micros(&json!(usd)));
     let [net, fee] = money::shares(price, known.fee_bps).map(money::micros);
@@ -157,7 +157,7 @@ pub(super) fn handler(draft: &Draft, known: &Known, is_new: bool) -> Markup {
     }
 }
 
-/// Says where a source has what cannot be seen in a field: there it has to stay as it is.
+/// Names the lines of a source with invisible characters, which must not be lost.
 fn odd(source: &str) -> Markup {
     let odd = |line: &str| tollhouse_base::unseen::marked(line).any(|(_, unseen)| unseen);
     let lines: Vec<_> = source.lines().enumerate().filter(|(_, line)| odd(line)).map(|(place, _)| place + 1).collect();
@@ -199,7 +199,7 @@ pub(super) fn reach(draft: &Draft, known: &Known) -> Markup {
     }
 }
 
-/// Whether a capability is there, or what asking for it comes to.
+/// Describes whether a capability is granted, or what happens if it is requested.
 fn standing(name: &str, known: &Known) -> &'static str {
     if known.tool["capabilities"][name] == true {
         "granted"

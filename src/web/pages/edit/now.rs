@@ -1,4 +1,4 @@
-//! A tool as it is now, and as it was when a form was begun.
+//! The current state of a tool, and its state when a form was opened.
 
 use serde_json::Value;
 use tollhouse_base::aside::Bulk;
@@ -11,20 +11,20 @@ use crate::{
     visitor::{Refused, Visitor, with_query},
 };
 
-/// A tool as it is now.
+/// The current state of a tool.
 pub(super) struct Now {
     answer: Bulk,
-    /// As the form shows it.
+    /// The state as a draft.
     pub(super) draft: Draft,
     pub(super) revision: u64,
 }
 
 impl Now {
-    /// Asks for it.
+    /// Fetches it.
     ///
     /// # Errors
     ///
-    /// Where it is another one's, or none.
+    /// The tool does not exist, or belongs to somebody else.
     pub(super) async fn read(visitor: &Visitor, slug: &str) -> Result<Self, Refused> {
         let answer = own::record(visitor, slug).await?;
         let tool = &answer["endpoint"];
@@ -35,37 +35,37 @@ impl Now {
         Ok(Self { answer, draft, revision })
     }
 
-    /// Its record.
+    /// Returns its record.
     pub(super) fn tool(&self) -> &Value {
         &self.answer["endpoint"]
     }
 
-    /// The hash of what runs.
+    /// Returns the hash of the current version.
     fn version(&self) -> &str {
         self.tool()["version"].as_str().unwrap_or_default()
     }
 
-    /// What a form begins with that begins now.
+    /// Returns the state for a form that is opened now.
     pub(super) fn given(&self) -> Given {
         Given { base: self.draft.clone(), revision: self.revision, version: self.version().to_owned() }
     }
 }
 
-/// What a form was begun with.
+/// The state when a form was opened.
 pub(super) struct Given {
-    /// As it stood there.
+    /// The state as a draft.
     pub(super) base: Draft,
     pub(super) revision: u64,
-    /// The hash of the source in it.
+    /// The hash of its source.
     pub(super) version: String,
 }
 
 impl Given {
-    /// Of what the form carries.
+    /// Reads the state that the form carries.
     ///
     /// # Errors
     ///
-    /// Where the source is not to be had.
+    /// The source is not available.
     pub(super) async fn read(visitor: &Visitor, slug: &str, now: &Now, fields: &Fields) -> Result<Self, Refused> {
         let said = |name: &str| fields.get(name).unwrap_or_default();
         let revision = said("revision").parse().unwrap_or_default();
@@ -75,7 +75,8 @@ impl Given {
             base.set("source", now.draft.get("source"));
         } else {
             let handler = source(visitor, slug, &version).await?;
-            // One that is not kept any more is as if it had been what is there now: what was typed stays, then.
+            // If the source is not kept any more, assume the current one, so that the typed text
+            // stays.
             let source = visitor.made(|| Draft::of(&Value::Null, &handler["handler"])).await?;
             base.set("source", if handler.is_null() { now.draft.get("source") } else { source.get("source") });
         }
@@ -83,7 +84,7 @@ impl Given {
     }
 }
 
-/// A version's handler; null where there is none.
+/// Fetches a version's handler, or null if there is none.
 async fn source(visitor: &Visitor, slug: &str, version: &str) -> Result<Bulk, Refused> {
     let path = with_query(&format!("{}/source", own::source(slug)), [("version", version)]);
     match visitor.get(&path).await {

@@ -1,4 +1,4 @@
-//! What is wrong, each problem with the way to its field; what a scan found.
+//! Problems with links to their fields, and findings of a scan.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::draft::FIELDS;
 use crate::parts::text::{line, words};
 
-/// The problems of a refusal, each by itself.
+/// Returns the problems of a refusal.
 pub(super) fn each(error: &Value) -> Vec<Value> {
     let all = error["problems"].as_array().filter(|all| !all.is_empty());
     match all {
-        // What does not fit a schema says where in the input.
+        // A schema violation locates the problem within the input.
         Some(all) if error["code"] == "invalid_input" => {
             let of_input = |problem: &Value| {
                 let pointer = problem["pointer"].as_str().unwrap_or_default();
@@ -23,7 +23,7 @@ pub(super) fn each(error: &Value) -> Vec<Value> {
     }
 }
 
-/// The field of the form that a problem is about.
+/// Returns the form field of a problem.
 pub(super) fn field_of(problem: &Value) -> Option<&'static str> {
     match problem["code"].as_str() {
         Some("invalid_handler") => Some("source"),
@@ -33,7 +33,7 @@ pub(super) fn field_of(problem: &Value) -> Option<&'static str> {
     }
 }
 
-/// The field that stands at a place of an upload.
+/// Returns the form field for a pointer into an upload.
 fn field_at(pointer: &str) -> Option<&'static str> {
     let fields = [
         "slug",
@@ -55,7 +55,7 @@ fn field_at(pointer: &str) -> Option<&'static str> {
     }
 }
 
-/// All that is wrong, on top of the form.
+/// Shows all problems above the form.
 pub(super) fn told(problems: &[Value]) -> Markup {
     html! {
         section.told.problems role="alert" aria-labelledby="told-problems" {
@@ -80,14 +80,14 @@ pub(super) fn told(problems: &[Value]) -> Markup {
     }
 }
 
-/// A way to a field, and to a line in it.
+/// Links to a field, and to a line in it.
 fn at_field(field: Option<&str>, line: Option<u64>, column: Option<u64>) -> Markup {
     html! {
         @if let Some(field) = field { a href={ "#field-" (field) } data-line=[line] data-column=[column] { (named(field)) } ": " }
     }
 }
 
-/// What people call a field.
+/// Returns the label of a field.
 fn named(field: &str) -> &'static str {
     let of_tool = FIELDS.iter().find(|(name, _)| *name == field).map(|(_, title)| *title);
     of_tool.unwrap_or(match field {
@@ -97,7 +97,7 @@ fn named(field: &str) -> &'static str {
     })
 }
 
-/// What the scan found: rules and places, never the text.
+/// Shows the findings of the scan: rules and locations, never the text.
 pub(super) fn findings(findings: &[Value]) -> Markup {
     html! {
         ul.plain {

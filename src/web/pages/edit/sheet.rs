@@ -1,4 +1,4 @@
-//! The page: what came of the last button, and the form as it was typed.
+//! The page: the result of the last button, and the form as typed.
 
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
@@ -20,15 +20,15 @@ use crate::{
     visitor::{Refused, Visitor},
 };
 
-/// Where a new tool is begun.
+/// Path of the form for a new tool.
 const NEW: &str = "/dashboard/new";
 
-/// What the page is made of.
+/// The data of the page.
 pub(super) struct Sheet<'a> {
     pub(super) visitor: &'a Visitor,
-    /// Empty of a new one.
+    /// Empty for a new tool.
     pub(super) slug: String,
-    /// Its record; null of a new one.
+    /// Its record. Null for a new tool.
     tool: Value,
     pub(super) draft: Draft,
     pub(super) given: Given,
@@ -48,35 +48,35 @@ impl<'a> Sheet<'a> {
         self.slug.is_empty()
     }
 
-    /// Whether the host keeps all that it earns: what an admin makes is the host's.
+    /// Returns whether the host keeps all earnings, as for tools that an admin creates.
     fn is_hosts_own(&self) -> bool {
         if self.is_new() { self.visitor.kind() == Some(Kind::Admin) } else { self.tool["owner"] == "platform" }
     }
 
-    /// Whether the handler in the form is another one than it began with.
+    /// Returns whether the form has another handler than it was opened with.
     pub(super) fn runs_draft(&self) -> bool {
         ["source", "kind"].iter().any(|name| self.draft.get(name) != self.given.base.get(name))
     }
 
-    /// The page with nothing told.
+    /// Returns the page without a result.
     pub(super) async fn answer(self) -> Result<Response, Refused> {
         self.with(Told::Nothing, StatusCode::OK).await
     }
 
-    /// What the other change did, before anybody goes on from there.
+    /// Shows the other change, before the user continues from it.
     pub(super) async fn conflict(self, now: &Now) -> Result<Response, Refused> {
         let told = Told::Conflict { base: self.given.base.clone(), theirs: now.draft.clone(), revision: now.revision };
         self.with(told, StatusCode::PRECONDITION_FAILED).await
     }
 
-    /// The form as it goes on from the last revision: what was typed stays.
+    /// Returns the form based on the latest revision, with the typed text.
     pub(super) async fn go_on(mut self, now: &Now) -> Result<Response, Refused> {
         let taken = self.draft.go_on(&self.given.base, &now.draft);
         self.given = now.given();
         self.with(Told::Went { revision: now.revision, taken }, StatusCode::OK).await
     }
 
-    /// The page with what came of a button.
+    /// Returns the page with the result of a button.
     pub(super) async fn with(self, told: Told, status: StatusCode) -> Result<Response, Refused> {
         let manifest = self.visitor.manifest().await?;
         let policy = match told {
@@ -114,7 +114,7 @@ impl<'a> Sheet<'a> {
             form.sheet #sheet method="post" action=(place) data-slug=(self.slug) data-revision=(self.given.revision) data-owner=(self.visitor.session().map_or("", |session| &session.owner))
                 data-began[matches!(told, Told::Nothing)] {
                 (form::token(self.visitor))
-                // What Enter in a field does: the first button of a form.
+                // The first button of a form is what Enter in a field activates.
                 button.aside name="do" value="check" tabindex="-1" aria-hidden="true" { "Check" }
                 @if !self.is_new() {
                     input type="hidden" name="revision" value=(self.given.revision);
@@ -141,7 +141,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// How the tool stands now, and what was found in it.
+    /// Shows the tool's state and findings.
     fn standing(&self) -> Markup {
         let review = &self.tool["review"];
         let findings = review["findings"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What came of a button: what is wrong, what a check or a run said, what publishing would change, what somebody else has changed.
+//! The result of a button: problems, the outcome of a check or run, the changes to publish, or
+//! somebody else's changes.
 
 mod change;
 mod outcome;
@@ -10,28 +11,28 @@ use tollhouse_base::aside::Bulk;
 
 use super::{draft::Draft, problems};
 
-/// What came of a button.
+/// The result of a button.
 pub(super) enum Told {
     Nothing,
-    /// As the API tells problems.
+    /// Problems in the API's format.
     Problems(Vec<Value>),
     /// The answer to a check.
     Checked(Bulk),
     /// The answer to a run.
     Ran(Bulk),
-    /// What is published next; with what is there, unless it is new.
+    /// The changes to publish, compared with the existing tool unless it is new.
     Review {
         before: Option<Draft>,
-        /// It was to be published, and nobody had vouched for it.
+        /// Publishing was refused because the attestation was missing.
         unvouched: bool,
     },
-    /// Somebody else made a change.
+    /// Somebody else has changed the tool.
     Conflict {
         base: Draft,
         theirs: Draft,
         revision: u64,
     },
-    /// It goes on from another change, with these fields as they are there.
+    /// The form now continues from another change. These fields were taken from it.
     Went {
         revision: u64,
         taken: Vec<&'static str>,
@@ -39,12 +40,12 @@ pub(super) enum Told {
 }
 
 impl Told {
-    /// What a refusal says.
+    /// Returns the problems of a refusal.
     pub(super) fn problems(error: &Value) -> Self {
         Self::Problems(problems::each(error))
     }
 
-    /// What is wrong.
+    /// Returns the problems.
     pub(super) fn wrong(&self) -> &[Value] {
         if let Self::Problems(problems) = self { problems } else { &[] }
     }

@@ -1,4 +1,5 @@
-//! What needs a builder: tools that wait for an admin or were decided about, tools that fail often, money that has nowhere to go.
+//! Tasks for a builder: tools that wait for or got a decision, tools that fail often, and money
+//! without a payout address.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -14,12 +15,12 @@ use crate::{
     visitor::with_query,
 };
 
-/// Entries that are shown.
+/// Maximum shown tasks.
 const MOST: usize = 20;
-/// Of so many calls of a tool one may fail.
+/// A tool is reported if more than one in this many calls fails.
 const ONE_OF: u64 = 20;
 
-/// One thing that needs its builder, and where it is done.
+/// A task for the builder, with a link.
 struct Need {
     words: Markup,
     path: String,
@@ -50,7 +51,7 @@ pub(super) fn view(shown: &Shown) -> Markup {
     }
 }
 
-/// A tool that does not take calls, by an admin or until one decides.
+/// A tool that takes no calls because of a decision, or until there is one.
 fn decided(tool: &Value) -> Option<Need> {
     let slug = tool["slug"].as_str().unwrap_or_default();
     let (words, action, below) = match tool["state"].as_str().unwrap_or_default() {
@@ -72,7 +73,7 @@ fn decided(tool: &Value) -> Option<Need> {
     })
 }
 
-/// A tool that asks to touch more than it may.
+/// A tool that requests more capabilities or hosts.
 fn waiting(tool: &Value) -> Option<Need> {
     let slug = tool["slug"].as_str().unwrap_or_default();
     let asks =
@@ -87,7 +88,7 @@ fn waiting(tool: &Value) -> Option<Need> {
     })
 }
 
-/// A tool of whose calls more than one of twenty failed.
+/// A tool of whose calls more than one in twenty failed.
 fn failing(shown: &Shown, line: &Value) -> Option<Need> {
     let (calls, failed) = (line["calls"].as_u64()?, line["failedCalls"].as_u64()?);
     let slug = line["endpointSlug"].as_str()?;
@@ -99,7 +100,7 @@ fn failing(shown: &Shown, line: &Value) -> Option<Need> {
     })
 }
 
-/// A tool whose code was stopped so often that its calls are refused for a while.
+/// A tool whose calls are refused for a while, because its code was stopped too often.
 fn stopped(tool: &Value) -> Option<Need> {
     let slug = tool["slug"].as_str().unwrap_or_default();
     let seconds = tool["heldForMs"].as_u64()?.div_ceil(1_000);
@@ -112,7 +113,7 @@ fn stopped(tool: &Value) -> Option<Need> {
     })
 }
 
-/// A tool whose secrets do not open.
+/// A tool whose secrets cannot be decrypted.
 fn sealed(tool: &Value) -> Option<Need> {
     let slug = tool["slug"].as_str().unwrap_or_default();
     (tool["secretsUnreadable"] == true).then(|| Need {
@@ -122,7 +123,7 @@ fn sealed(tool: &Value) -> Option<Need> {
     })
 }
 
-/// Money waits: for a word of where it goes, or to be put into a packet.
+/// Money that waits for a payout address, or for a payout.
 fn payout(shown: &Shown) -> Option<Need> {
     let (settings, waiting) = (&shown.payouts["payoutSettings"], &shown.payouts["waiting"]);
     let [amount, least] = [&waiting["amountUsd"], &settings["minimumUsd"]].map(money::in_micros);

@@ -1,4 +1,4 @@
-//! What the page of a builder's tools is made of.
+//! Data of the page with a builder's tools.
 
 use serde_json::Value;
 
@@ -8,31 +8,31 @@ use crate::{
 };
 
 pub(super) const PATH: &str = "/dashboard/home";
-/// Days that are added up.
+/// Number of days in sums.
 const DAYS: usize = 30;
 
-/// What the page is made of.
+/// The data of the page.
 pub(super) struct Shown<'a> {
     pub(super) asked: &'a Asked,
-    /// A page of the builder's tools.
+    /// One page of the builder's tools.
     pub(super) tools: &'a Value,
-    /// The first of all, for what needs their builder.
+    /// The tools that are checked for tasks.
     pub(super) looked_at: &'a Value,
     pub(super) report: &'a Value,
-    /// Where payouts go, and what waits for one.
+    /// Payout settings, and the waiting amount.
     pub(super) payouts: &'a Value,
     pub(super) simulated: bool,
-    /// Day of now.
+    /// Today's date.
     pub(super) today: &'a str,
 }
 
 impl Shown<'_> {
-    /// The first day that is added up.
+    /// Returns the first day of the sums.
     pub(super) fn first(&self) -> &str {
         day(self.report["since"].as_str().unwrap_or_default())
     }
 
-    /// All days that are added up.
+    /// Returns all days of the sums.
     pub(super) fn days(&self) -> Vec<String> {
         days(self.first(), self.today, DAYS)
     }

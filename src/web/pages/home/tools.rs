@@ -1,4 +1,4 @@
-//! A builder's tools: what each costs, how it is called and what it earned, in pages.
+//! Lists a builder's tools with their prices, calls and earnings.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ fn row(shown: &Shown, days: &[String], tool: &Value) -> [Markup; 7] {
     ]
 }
 
-/// The calls of each day, those that failed on top.
+/// Shows the calls of each day, with failed ones marked.
 fn by_day(line: &Value, days: &[String]) -> Markup {
     let number = |by: &str, day: &str| line[by][day].as_u64().unwrap_or_default() as f64;
     let bar = |day: &String| Bar { name: day.clone(), value: number("callsByDay", day), bad: number("failedByDay", day) };

@@ -1,4 +1,4 @@
-//! Revenue by day: a chart of all that is asked for, and the last days as a table.
+//! Revenue by day: a chart of the whole span, and a table of the last days.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use crate::parts::{
     table::table,
 };
 
-/// Most days that are looked at, bars of a chart, and rows of its table.
+/// Maximum days, bars of the chart, and rows of its table.
 const MOST_DAYS: usize = 3_660;
 const BARS: usize = 92;
 const ROWS: usize = 31;
 
-/// What was earned from day to day, those without a call among them.
+/// Shows revenue by day, including days without calls.
 pub(super) fn view(shown: &Shown) -> Markup {
     let sold: HashMap<&str, &Value> =
         shown.report["byDay"].as_array().into_iter().flatten().filter_map(|line| Some((line["day"].as_str()?, line))).collect();
@@ -44,7 +44,7 @@ pub(super) fn view(shown: &Shown) -> Markup {
     html! { section { h2 { "By day" } (chart.bars(&bars)) } }
 }
 
-/// So many days to a bar, the last one full.
+/// Groups days into bars. The last bar is complete.
 fn bars(days: &[String], sold: &HashMap<&str, &Value>, together: usize) -> Vec<Bar> {
     let net = |day: &String| sold.get(day.as_str()).map_or(0.0, |line| micros(&line["netUsd"]));
     let bar = |some: &[String]| Bar { name: some[0].clone(), value: some.iter().map(net).sum(), bad: 0.0 };
@@ -69,7 +69,7 @@ fn rows(shown: &Shown, days: &[String], sold: &HashMap<&str, &Value>) -> Markup 
         columns("Day", &headings(shown.simulated)),
         days.iter().rev().take(ROWS).map(|day| {
             let line = sold.get(day.as_str()).copied();
-            // What was given back was given back later, and all calls together are no list.
+            // Refunds happened on later days, and the total of calls has no list of events.
             let leads = |sum: &str| match sum {
                 "failedCalls" => Some("call.failed"),
                 "calls" | "refundedUsd" => None,
@@ -82,7 +82,7 @@ fn rows(shown: &Shown, days: &[String], sold: &HashMap<&str, &Value>) -> Markup 
     )
 }
 
-/// Micro-dollars, of which a sum is exact.
+/// Returns micro-dollars, whose sums are exact.
 fn micros(usd: &Value) -> f64 {
     (usd.as_f64().unwrap_or_default() * 1e6).round()
 }

@@ -1,4 +1,4 @@
-//! Revenue by tool: those that earned most first, in pages.
+//! Revenue by tool, highest first, in pages.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! `/dashboard/revenue.csv`: the report as lines for a spreadsheet, made of the same answer as the page.
+//! `/dashboard/revenue.csv`: the report as CSV, from the same answer as the page.
 
 use std::fmt::Write as _;
 
@@ -16,13 +16,13 @@ use crate::{
     visitor::{Refused, SignedIn},
 };
 
-/// What each line is about: as it is asked for with `by`, the lines of the report, and the member that names one.
+/// Kinds of reports: value of `by`, list of the report, name of its key, file name.
 const KINDS: [(&str, &str, &str, &str); 2] = [
     ("day", "byDay", "day", "attachment; filename=\"revenue-by-day.csv\""),
     ("tool", "byEndpoint", "endpointSlug", "attachment; filename=\"revenue-by-tool.csv\""),
 ];
 
-/// By day, or as `by` says.
+/// Returns the report by day, or as `by` says.
 pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = asked(query.as_deref());
     let report = visitor.get(&path(&asked)).await?;
@@ -37,7 +37,8 @@ pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) 
     Ok(response)
 }
 
-/// A heading, and a line for each of the report's. Slugs, days and numbers have nothing in them that a spreadsheet reads otherwise.
+/// Returns a header and one line for each entry. Slugs, days and numbers contain nothing that a
+/// spreadsheet would interpret.
 fn lines(list: &Value, name: &str) -> String {
     let mut text = name.to_owned();
     SUMS.iter().for_each(|(sum, ..)| _ = write!(text, ",{sum}"));
@@ -50,7 +51,7 @@ fn lines(list: &Value, name: &str) -> String {
     text
 }
 
-/// A number without an exponent.
+/// Formats a number without an exponent.
 fn decimal(number: &Value) -> String {
     number.as_f64().map_or_else(String::new, |number| number.to_string())
 }

@@ -1,4 +1,4 @@
-//! What a builder's revenue is shown of: what is asked, what the API answered, and where its sums lead.
+//! Data of a builder's revenue page, and the links of its sums.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -14,10 +14,10 @@ use crate::{
 };
 
 pub(super) const PATH: &str = "/dashboard/revenue";
-/// What is shown where the address does not say how far back.
+/// Default time span.
 pub(super) const USUAL: &str = "30d";
 
-/// What each line of the report has, with its heading and whether it is an amount.
+/// Columns of the report: field, heading, and whether it is an amount.
 pub(super) const SUMS: [(&str, &str, bool); 7] = [
     ("calls", "Calls", false),
     ("paidCalls", "Paid", false),
@@ -28,12 +28,12 @@ pub(super) const SUMS: [(&str, &str, bool); 7] = [
     ("netUsd", "Net", true),
 ];
 
-/// What is asked, and what the API answered to it.
+/// The query and the API's answer.
 pub(super) struct Shown<'a> {
     pub(super) asked: &'a Asked,
     pub(super) report: &'a Value,
     pub(super) simulated: bool,
-    /// Day of now.
+    /// Today's date.
     pub(super) today: String,
 }
 
@@ -41,42 +41,42 @@ pub(super) fn asked(query: Option<&str>) -> Asked {
     Asked::read(query, &["builderId", "since", "page", "by"])
 }
 
-/// Where the API has it.
+/// Returns the API path for a query.
 pub(super) fn path(asked: &Asked) -> String {
     let since = Some(asked.get("since")).filter(|since| !since.is_empty()).unwrap_or(USUAL);
     with_query("/ai/builders/revenue", [("builderId", asked.get("builderId")), ("since", since)])
 }
 
-/// What the sums are headed by.
+/// Returns the headings of the sums.
 pub(super) fn headings(simulated: bool) -> [String; 7] {
     SUMS.map(|(_, heading, is_amount)| money::heading(heading, is_amount && simulated))
 }
 
-/// The columns of a table of sums.
+/// Returns the columns of a table of sums.
 pub(super) fn columns<'a>(name: &'a str, headings: &'a [String; 7]) -> [Column<'a>; 8] {
     let [calls, paid, failed, gross, refunded, fees, net] = headings.each_ref().map(|heading| Column::Number(heading));
     [Column::Words(name), calls, paid, failed, gross, refunded, fees, net]
 }
 
 impl Shown<'_> {
-    /// The first day that is counted.
+    /// Returns the first day of the report.
     pub(super) fn first(&self) -> &str {
         day(self.report["since"].as_str().unwrap_or_default())
     }
 
-    /// The events of a kind from a day on, of one tool or of all.
+    /// Returns the address of events of a kind since a day, of one tool or of all.
     pub(super) fn events(&self, kind: &str, slug: &str, from: &str) -> String {
         let builder = self.asked.get("builderId");
         with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("tool", slug), ("since", from)])
     }
 
-    /// The events of a kind on one day.
+    /// Returns the address of events of a kind on one day.
     pub(super) fn events_of(&self, kind: &str, day: &str) -> String {
         let builder = self.asked.get("builderId");
         with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("since", day), ("until", &next_day(day))])
     }
 
-    /// A line of the report, cell by cell, each as `linked` has it.
+    /// Returns the cells of an entry, linked as `linked` says.
     pub(super) fn cells(line: &Value, linked: impl Fn(&str) -> Option<String>) -> [Markup; 7] {
         SUMS.map(|(name, _, is_amount)| {
             let told = if is_amount { money::usd(&line[name]) } else { line[name].to_string() };

@@ -1,4 +1,5 @@
-//! The limits of a tool's calls: what its owner set, what an admin and the policy narrow it to, and what is in force.
+//! Limits of a tool's calls: the owner's values, the limits by admin and policy, and the effective
+//! values.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -14,7 +15,7 @@ use crate::{
     visitor::Visitor,
 };
 
-/// The limits, to be changed; `policy` has the ceilings of builders' limits.
+/// Shows the limits with a form. `policy` contains the ceilings of builders' limits.
 pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value) -> Markup {
     let of_builder = tool["owner"] != "platform";
     let columns = [
@@ -25,7 +26,7 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value
         Column::Number("In force"),
     ];
     let fields = html! {
-        // What is not named below is as it is by default.
+        // Limits that are not named below keep their defaults.
         input type="hidden" name="json:/limits" value="{}";
         (own::if_match(tool))
         (table("Limits", columns, TABLE.iter().map(|row| told(row, tool, if of_builder { policy[row.name].as_u64() } else { Some(row.ceiling) }))))

@@ -1,4 +1,4 @@
-//! What a tool answered, and the page that shows it.
+//! A tool's answer, and the page that shows it.
 
 use axum::{
     body::{Body, to_bytes},
@@ -27,21 +27,21 @@ use crate::{
     visitor::{Refused, segment},
 };
 
-/// Most bytes of an answer: above any tool's.
+/// Maximum size of an answer, in bytes. Larger than any tool's answer.
 const MOST_BYTES: usize = 8 << 20;
 
-/// Characters of a result that are shown.
+/// Maximum shown characters of a result.
 const SHOWN: usize = 20_000;
 
-/// Most bytes of JSON that is spread over lines.
+/// Maximum size of JSON that is formatted on several lines, in bytes.
 const SPREAD_BYTES: usize = 64 << 10;
 
-/// An answer, as it came.
+/// An unmodified answer.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     headers: HeaderMap,
     pub(super) body: Bytes,
-    /// Of a refusal of the host's.
+    /// The code of a refusal by the host.
     pub(super) code: Option<Code>,
 }
 
@@ -57,7 +57,7 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// A header that is JSON in base64.
+    /// Decodes a header that is JSON in base64.
     pub(super) fn decoded(&self, name: &str) -> Option<Value> {
         serde_json::from_slice(&STANDARD.decode(self.header(name)?).ok()?).ok()
     }
@@ -66,14 +66,14 @@ impl Answer {
         self.header("content-type").unwrap_or_default()
     }
 
-    /// The body, where it is text.
+    /// Returns the body if it is text.
     fn text(&self) -> Option<&str> {
         let media = self.media().split(';').next().unwrap_or_default().trim();
         let is_text = media.starts_with("text/") || media == "application/json" || media.ends_with("+json");
         str::from_utf8(&self.body).ok().filter(|_| is_text)
     }
 
-    /// As a file, which no browser takes for a page.
+    /// Returns the answer as a download, which no browser renders as a page.
     pub(super) fn saved(self, slug: &str) -> Response {
         let kind = match self.text() {
             Some(_) if self.media().contains("json") => "json",
@@ -97,13 +97,14 @@ impl Answer {
     }
 }
 
-/// The page of an answer.
+/// Shows the page of an answer.
 pub(super) async fn show(asked: &Asked<'_>, pays: &Pays, answer: &Answer) -> Result<Response, Refused> {
     let receipt = match answer.header("x-receipt-id") {
         Some(id) => asked.visitor.unsigned().get(&format!("/ai/receipts/{}", segment(id))).await.unwrap_or_default(),
         None => Bulk::default(),
     };
-    // Of the host: what a credit paid does not say of itself that it is not real.
+    // The stamp comes from the host, because a receipt paid by credit does not say that its money
+    // is simulated.
     let stamp = html! { @if asked.visitor.plays().await? { " " span.stamp { (state("simulated")) } } };
     let main = asked.visitor.made(|| view(asked, pays, answer, &receipt["receipt"], &stamp)).await?;
     let page = Page { unlisted: true, ..asked.tool.page("Answer of", main) };
@@ -141,13 +142,13 @@ fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value, stamp: &Ma
     }
 }
 
-/// Whether the answer was bought before: this time it was only given again.
+/// Returns whether the answer was bought before, and is only repeated.
 fn is_kept(asked: &Asked, receipt: &Value) -> bool {
     let issued = Timestamp::deserialize(&receipt["issuedAt"]).ok();
     receipt["kind"] != "free" && issued.is_some_and(|issued| issued < asked.began)
 }
 
-/// Whether anything was charged, and how much.
+/// Shows whether anything was charged, and how much.
 fn charged(has_receipt: bool, receipt: &Value, is_kept: bool, stamp: &Markup) -> Markup {
     let kind = receipt["kind"].as_str().unwrap_or_default();
     html! {
@@ -174,7 +175,7 @@ fn charged(has_receipt: bool, receipt: &Value, is_kept: bool, stamp: &Markup) ->
     }
 }
 
-/// The result as text, or its size.
+/// Shows the result as text, or its size.
 fn result(answer: &Answer) -> Markup {
     let Some(whole) = answer.text() else {
         return html! { p { @if answer.body.is_empty() { "It has no body." } @else { "It is no text: " (answer.body.len()) " bytes." } } };
@@ -185,7 +186,7 @@ fn result(answer: &Answer) -> Markup {
     boxed(shown)
 }
 
-/// Text to be read in a box of its own, as much of it as a page can take.
+/// Shows text in a scrollable box, cut to the maximum.
 fn boxed(text: &str) -> Markup {
     html! {
         div.code { pre tabindex="0" { code { (text::first(text, SHOWN)) } } }
@@ -193,7 +194,7 @@ fn boxed(text: &str) -> Markup {
     }
 }
 
-/// The headers, each on a line of its own.
+/// Returns the headers, one per line.
 fn headers(answer: &Answer) -> String {
     let lines = answer.headers.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())));
     lines.collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! A call that is asked for, as the steps have it between them.
+//! A requested call, shared by all steps.
 
 use axum::http::HeaderMap;
 use tollhouse_base::clock::Timestamp;
@@ -6,11 +6,11 @@ use tollhouse_base::clock::Timestamp;
 use super::tool::Tool;
 use crate::{forms::Fields, visitor::Visitor};
 
-/// A call that is asked for.
+/// A requested call.
 pub(super) struct Asked<'a> {
     pub(super) visitor: &'a Visitor,
     pub(super) tool: &'a Tool,
-    /// JSON on one line.
+    /// JSON on a single line.
     pub(super) input: &'a str,
     pub(super) fields: &'a Fields,
     pub(super) headers: &'a HeaderMap,
@@ -19,7 +19,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// How the input was typed.
+    /// Returns how the input was typed.
     pub(super) fn state(&self) -> &'static str {
         if self.fields.get("as") == Some("json") { "json" } else { "form" }
     }

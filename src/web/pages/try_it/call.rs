@@ -1,4 +1,4 @@
-//! The one request that a call is, with what pays for it.
+//! The request of a call, with its payment.
 
 use axum::{
     body::Body,
@@ -14,23 +14,23 @@ use crate::{
     visitor::{Refused, Visitor},
 };
 
-/// What pays for a call.
+/// The payment of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pays {
     Nothing,
-    /// A signed payment, which is taken once.
+    /// A signed payment, which is taken only once.
     Signed(Payment),
     Credit(OnCredit),
 }
 
-/// A call on credit.
+/// Payment by credit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OnCredit {
-    /// What proves whose it is; `None` where that is who signed in.
+    /// The credit's token. `None` uses the credit of the session.
     pub(super) token: Option<String>,
-    /// What names the call: sent again, it is the same one.
+    /// Idempotency key of the call.
     pub(super) key: String,
-    /// The price that it is made at.
+    /// Id of the quote with the price.
     pub(super) quote: String,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The answer, or the stream of what happens on the way to it.
+    /// Sends the call. Returns its answer, or the stream of its events.
     pub(super) async fn send(&self, visitor: &Visitor, streams: bool) -> Result<Response, Refused> {
         let mut headers = HeaderMap::new();
         if streams {
@@ -74,12 +74,12 @@ fn put(headers: &mut HeaderMap, name: &HeaderName, value: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// Whether what happens is told as it happens.
+/// Returns whether a response is a stream of events.
 pub(super) fn is_stream(response: &Response) -> bool {
     response.headers().get(header::CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// A stream as the page's script reads it.
+/// Returns a stream for the page's script.
 pub(super) fn passed(mut response: Response) -> Response {
     let headers = response.headers_mut();
     seal(headers);

@@ -1,4 +1,4 @@
-//! A call that came to nothing: why, whether anything was charged, and what can be done that charges nothing twice.
+//! Failed calls: the reason, whether anything was charged, and next steps that cannot charge twice.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -19,10 +19,10 @@ use crate::{
     visitor::{Refused, segment},
 };
 
-/// Most problems of an input that are told.
+/// Maximum shown problems of an input.
 const PROBLEMS: usize = 20;
 
-/// What the tool says is wrong with its input.
+/// Returns the problems of the input.
 pub(super) fn problems(answer: &Answer) -> Vec<Problem> {
     let error = error(answer);
     let of =
@@ -30,7 +30,7 @@ pub(super) fn problems(answer: &Answer) -> Vec<Problem> {
     error["problems"].as_array().into_iter().flatten().take(PROBLEMS).map(of).collect()
 }
 
-/// The error of the envelope; of a challenge, what that says.
+/// Returns the error of the envelope, or of an x402 challenge.
 fn error(answer: &Answer) -> Value {
     let mut body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     match &body["error"] {
@@ -39,7 +39,7 @@ fn error(answer: &Answer) -> Value {
     }
 }
 
-/// The page of a refusal.
+/// Shows the page of a refusal.
 pub(super) async fn show(asked: &Asked<'_>, pays: &Pays, code: Code, answer: &Answer) -> Result<Response, Refused> {
     let error = error(answer);
     let id = match pays {
@@ -66,14 +66,14 @@ struct Failure<'a> {
     pays: &'a Pays,
     code: Code,
     error: &'a Value,
-    /// The payment's id, where it is known.
+    /// The payment's id, if known.
     id: Option<&'a str>,
-    /// What became of the payment.
+    /// The payment's state.
     state: Option<&'a str>,
 }
 
 impl Failure<'_> {
-    /// Whether it may yet turn out that it was charged.
+    /// Returns whether the payment may still be charged.
     fn is_open(&self) -> bool {
         let is_told = self.code.row().charged == Charged::No && self.code != Code::PaymentInProgress;
         match self.state {
@@ -109,7 +109,7 @@ impl Failure<'_> {
         }
     }
 
-    /// What can be done next. While a payment is open there is nothing but that payment.
+    /// Shows the next steps. While a payment is open, only a retry with it.
     fn next(&self) -> Markup {
         let is_paid = *self.pays != Pays::Nothing;
         html! {

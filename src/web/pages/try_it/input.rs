@@ -1,4 +1,4 @@
-//! What a tool is called with: in fields or as JSON, which are one state.
+//! The input of a call. Form fields and JSON are two views of the same state.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -12,21 +12,21 @@ use crate::{
     },
 };
 
-/// How an input is shown.
+/// The view of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Form,
     Json,
 }
 
-/// What was typed, and the input that it is.
+/// The typed text, and the resulting input.
 #[derive(Debug)]
 pub(super) struct Given {
     typed: Typed,
-    /// On one line; `None` where it is none yet.
+    /// JSON on a single line. `None` if it is not valid yet.
     pub(super) input: Option<String>,
     pub(super) problems: Vec<Problem>,
-    /// Whether somebody asked for more than to see it.
+    /// Whether the visitor tried to send it.
     pub(super) refused: bool,
 }
 
@@ -36,25 +36,26 @@ enum Typed {
     Json(String),
 }
 
-/// Most bytes of an input: forms hold it several times.
+/// Maximum size of an input, in bytes. Forms contain it several times.
 const MOST_BYTES: usize = 256 << 10;
 
-/// Most lines of the field for JSON.
+/// Maximum lines of the JSON field.
 const MOST_ROWS: usize = 20;
 
 impl Given {
-    /// What a schema has to begin with.
+    /// Returns the initial input for a schema.
     pub(super) fn initial(schema: &Value, state: State) -> Self {
         let given = initial(schema);
         let begun = match state {
-            // In a field of JSON there are no labels: what has to be there stands in it.
+            // A JSON field has no labels, so it starts with the required fields.
             State::Json if given == "{}" => sample::input(schema).to_string(),
             State::Json | State::Form => given,
         };
         Self { input: None, ..Self::of(schema, &begun, state) }
     }
 
-    /// What a form sent, shown `anew` where that is asked for. Then what is missing may stay so.
+    /// Reads the input that a form sent, and changes the view to `anew` if requested. In that case
+    /// required fields may be missing.
     pub(super) fn sent(schema: &Value, fields: &Fields, anew: Option<State>) -> Self {
         let form = Form::of(schema);
         match (fields.get("input"), form.filter(|_| fields.get("as") != Some("json"))) {
@@ -76,17 +77,17 @@ impl Given {
         }
     }
 
-    /// An input, and what the tool says is wrong with it.
+    /// Returns an input with the problems that the tool reported.
     pub(super) fn wrong(schema: &Value, input: &str, state: State, problems: Vec<Problem>) -> Self {
         Self { problems, refused: true, ..Self::of(schema, input, state) }
     }
 
-    /// The same, refused.
+    /// Marks the input as refused.
     pub(super) fn refused(self) -> Self {
         Self { refused: true, ..self }
     }
 
-    /// Text that is to be JSON.
+    /// Parses typed JSON.
     fn json(text: &str) -> Self {
         let text = if text.trim().is_empty() { "{}" } else { text };
         let input = line(text);
@@ -94,7 +95,7 @@ impl Given {
         Self { typed: Typed::Json(text.to_owned()), input, problems, refused: false }.bounded()
     }
 
-    /// The same, if it is no longer than a page can take.
+    /// Rejects an input that is too large for a page.
     fn bounded(mut self) -> Self {
         if self.input.take_if(|input| input.len() > MOST_BYTES).is_some() {
             let kib = MOST_BYTES >> 10;
@@ -111,7 +112,7 @@ impl Given {
         }
     }
 
-    /// An input in fields, where it is an object that a form is for; else as JSON.
+    /// Shows an input in fields if it is an object that the form supports, else as JSON.
     fn of(schema: &Value, input: &str, state: State) -> Self {
         let input = line(input);
         let text = input.as_deref().unwrap_or_default();
@@ -120,7 +121,7 @@ impl Given {
         Self { typed, input, problems: vec![], refused: false }
     }
 
-    /// What is typed into, and what is wrong with it.
+    /// Shows the input fields, with their problems.
     pub(super) fn view(&self, schema: &Value) -> Markup {
         let form = Form::of(schema);
         html! {
@@ -166,7 +167,7 @@ impl Given {
         }
     }
 
-    /// Whether it can be shown the other way, and what the button for that says.
+    /// Returns the other view and the label of its button, if there is one.
     pub(super) fn other(&self, schema: &Value) -> Option<(&'static str, &'static str)> {
         match self.typed {
             Typed::Fields(_) => Some(("json", "Edit as JSON")),
@@ -176,7 +177,7 @@ impl Given {
     }
 }
 
-/// JSON on one line, in which everything can be seen.
+/// Returns JSON on a single line, with invisible characters escaped.
 fn line(text: &str) -> Option<String> {
     minified(text).map(|json| sample::visible(&json))
 }

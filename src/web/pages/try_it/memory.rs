@@ -1,4 +1,5 @@
-//! Which forms a browser was given last: the same call, asked for on a page that was loaded anew, is the same call.
+//! Cookie with the last forms of a browser, so that the same call from a reloaded page is
+//! recognized as the same call.
 
 use std::{fmt, str::FromStr};
 
@@ -8,27 +9,27 @@ use tollhouse_base::clock::Timestamp;
 use super::name::FormName;
 use crate::play::is_id;
 
-/// Most forms that are remembered.
+/// Maximum remembered forms.
 const MOST: usize = 4;
 
-/// Hex digits of what a call is known by.
+/// Hex digits of a call's hash.
 const DIGITS: usize = 16;
 
-/// The forms, the last one at the end.
+/// The remembered forms, latest last.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Vec<Form>);
 
-/// A form that was given to pay with.
+/// A form that was shown for payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Form {
     pub(super) name: FormName,
-    /// What it is the call of.
+    /// Hash of the call that it is for.
     pub(super) call: String,
-    /// The payment in it, if one is.
+    /// Id of the payment in it, if any.
     pub(super) payment: Option<String>,
 }
 
-/// What a call of a tool with this input is known by.
+/// Returns the hash of a call of a tool with an input.
 pub(super) fn call(slug: &str, input: &str) -> String {
     let mut digits = hex::encode(Sha256::digest(format!("{slug}\n{input}")));
     digits.truncate(DIGITS);
@@ -36,17 +37,17 @@ pub(super) fn call(slug: &str, input: &str) -> String {
 }
 
 impl Memory {
-    /// The name of the form that was given for a call, while it is good.
+    /// Returns the name of the form for a call, while it is still valid.
     pub(super) fn name(&self, call: &str, now: Timestamp) -> Option<FormName> {
         self.0.iter().rev().find(|form| form.call == call && form.name.is_good(now)).map(|form| form.name.clone())
     }
 
-    /// The payments of other calls than this.
+    /// Returns the payments of other calls.
     pub(super) fn payments_beside(&self, call: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |form| form.call != call).filter_map(|form| form.payment.as_deref())
     }
 
-    /// Remembers a form, in place of the oldest one.
+    /// Remembers a form, and forgets the oldest beyond the maximum.
     pub(super) fn remember(&mut self, form: Form) {
         self.0.retain(|known| known.name != form.name || known.call != form.call);
         self.0.push(form);
@@ -56,7 +57,7 @@ impl Memory {
 }
 
 impl fmt::Display for Memory {
-    /// As the browser keeps it.
+    /// Formats the value of the cookie.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, Form { name, call, payment }) in self.0.iter().enumerate() {
             write!(f, "{}{name}-{call}-{}", if place == 0 { "" } else { "." }, payment.as_deref().unwrap_or_default())?;
@@ -68,7 +69,7 @@ impl fmt::Display for Memory {
 impl FromStr for Memory {
     type Err = ();
 
-    /// What of it reads.
+    /// Parses the value of the cookie. Invalid parts are skipped.
     fn from_str(kept: &str) -> Result<Self, ()> {
         Ok(Self(kept.split('.').take(MOST).filter_map(form).collect()))
     }

@@ -1,4 +1,4 @@
-//! What a form is called: its payment, and its call on credit, are made of that.
+//! The unique name of a form, from which its payment and its idempotency key are derived.
 
 use std::{fmt, str::FromStr};
 
@@ -8,30 +8,31 @@ use tollhouse_base::clock::Timestamp;
 
 use crate::{forms::Fields, play::VALID_SECS};
 
-/// How long a form is as good as new, in seconds: what it pays with can be shown for some minutes more.
+/// Time for which a form is fresh, in seconds. Its payment stays valid some minutes longer.
 const FRESH_SECS: u64 = VALID_SECS - 10 * 60;
 
-/// Hex digits of the name behind the time.
+/// Hex digits of the name after the time.
 const DIGITS: usize = 32;
 
-/// A form's name: when it was made, and chance.
+/// A form's name: its creation time and a random part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FormName {
-    /// In seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub(crate) made_secs: u64,
     pub(crate) name: String,
 }
 
 impl FormName {
-    /// A new one.
+    /// Creates a new name.
     pub(crate) fn new(now: Timestamp) -> Self {
         let mut chance = [0; DIGITS / 2];
-        // Without randomness two forms of a second have one name: a call of the same input is the same call then.
+        // Without randomness, two forms of the same second share a name. A call with the same input
+        // is then the same call.
         let _ = getrandom::fill(&mut chance);
         Self { made_secs: now.as_secs(), name: hex::encode(chance) }
     }
 
-    /// That of the form that was sent, while it is good; else a new one.
+    /// Returns the name of the submitted form while it is valid, else a new one.
     pub(crate) fn of(fields: &Fields, now: Timestamp) -> Self {
         fields.get("try").and_then(|sent| sent.parse::<Self>().ok()).filter(|name| name.is_good(now)).unwrap_or_else(|| Self::new(now))
     }
@@ -40,12 +41,13 @@ impl FormName {
         now.as_secs().checked_sub(self.made_secs).is_some_and(|age| age < FRESH_SECS)
     }
 
-    /// As the form holds it.
+    /// Returns the hidden field with the name.
     pub(crate) fn field(&self) -> Markup {
         html! { input type="hidden" name="try" value=(self); }
     }
 
-    /// What names a call of a tool with this input, for who pays it on credit: sent again, it is the same call.
+    /// Returns the idempotency key of a call on credit with this input. If it is sent again, it is
+    /// the same call.
     pub(crate) fn key(&self, slug: &str, input: &str) -> String {
         let hash = Sha256::digest(format!("{self}\n{slug}\n{input}"));
         format!("try-{}", &hex::encode(hash)[..DIGITS])

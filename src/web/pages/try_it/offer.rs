@@ -1,4 +1,4 @@
-//! The second step: what is to be paid, and the ways to pay it. Each is a form that names the amount.
+//! The second step: the price, and the ways to pay. Each is a form that names the amount.
 
 use axum::{http::header, response::Response};
 use maud::{Markup, html};
@@ -21,10 +21,10 @@ use crate::{
     visitor::{Refused, segment},
 };
 
-/// Characters of the input that are shown again.
+/// Maximum shown characters of the input.
 const SHOWN: usize = 1_500;
 
-/// What is to be paid, and how.
+/// Shows the price and the ways to pay.
 pub(super) async fn show(asked: &Asked<'_>, terms: &Terms<'_>) -> Result<Response, Refused> {
     let (cookies, now) = (&asked.visitor.services.cookie, asked.visitor.now());
     let (cookie, call) = (cookies.beside("try"), memory::call(asked.tool.slug(), asked.input));
@@ -47,7 +47,7 @@ pub(super) async fn show(asked: &Asked<'_>, terms: &Terms<'_>) -> Result<Respons
     Ok(response)
 }
 
-/// What is to be paid, and how.
+/// The data of the page.
 struct Offer<'a> {
     asked: &'a Asked<'a>,
     name: &'a FormName,
@@ -56,12 +56,12 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// What a call costs, as buttons say it.
+    /// Returns the price for buttons.
     fn price(&self) -> String {
         format!("{}{}", if self.terms.is_most() { "up to " } else { "" }, money::usd(self.terms.price()))
     }
 
-    /// The same, with whether it is real.
+    /// Returns the price, and whether it is simulated.
     fn told(&self) -> String {
         money::heading(&self.price(), self.terms.simulated())
     }
@@ -96,17 +96,18 @@ impl Offer<'_> {
         }
     }
 
-    /// Those for which the payer has something of their own.
+    /// Shows the ways to pay with the payer's own credit or wallet.
     fn ways(&self) -> Markup {
         html! {
             @if self.asked.visitor.kind() == Some(Kind::Holder) { (self.on_own_credit()) }
             (self.on_credit())
-            // What a wallet signs is worth real money elsewhere: where none moves, none is asked to.
+            // A wallet's signature is worth real money elsewhere, so a simulated host never asks
+            // for one.
             @if let Some(accepted) = self.terms.signable().filter(|_| !self.terms.simulated()) { (self.with_wallet(accepted)) }
         }
     }
 
-    /// What every form holds that pays.
+    /// Returns a form with the fields that every payment needs.
     fn form(&self, way: &str, payment: Option<&Payment>, fields: Markup) -> Markup {
         html! {
             form.form.try method="post" action=(self.asked.tool.here()) data-call="" data-told=(self.told())
@@ -140,7 +141,7 @@ impl Offer<'_> {
         }
     }
 
-    /// This very call was paid for before.
+    /// Shows that this call was paid before.
     fn paid(&self, payment: &Payment, accepted: &Value) -> Markup {
         html! {
             section {
@@ -155,7 +156,7 @@ impl Offer<'_> {
         }
     }
 
-    /// This very call is being made.
+    /// Shows that this call is running.
     fn under_way(&self, payment: &Payment, accepted: &Value, word: &str) -> Markup {
         html! {
             section {
@@ -194,7 +195,7 @@ impl Offer<'_> {
         }
     }
 
-    /// What names a call on credit, and the price that it is made at.
+    /// Returns hidden fields with the idempotency key and the quote.
     fn named(&self) -> Markup {
         html! {
             input type="hidden" name="key" value=(self.name.key(self.asked.tool.slug(), self.asked.input));
@@ -202,7 +203,7 @@ impl Offer<'_> {
         }
     }
 
-    /// For script alone, which shows it where the browser has a wallet.
+    /// Returns the section that the script shows if the browser has a wallet.
     fn with_wallet(&self, accepted: &Value) -> Markup {
         let offer = json!({ "accepted": accepted, "resource": self.terms.resource() });
         html! {
@@ -217,7 +218,7 @@ impl Offer<'_> {
         }
     }
 
-    /// Another payment is under way.
+    /// Shows that another payment is still open.
     fn open(&self, id: &str, word: &str) -> Markup {
         html! {
             section {

@@ -1,4 +1,5 @@
-//! What a form pays with: a signed payment of the amount that it names, or a credit, at the price of the quote that it names.
+//! The payment of a form: a signed payment of the amount that it names, or a credit at the price of
+//! the quote that it names.
 
 use tollhouse_account::session::Kind;
 use tollhouse_front::Fault;
@@ -6,22 +7,22 @@ use tollhouse_front::Fault;
 use super::call::{OnCredit, Pays};
 use crate::{forms::Fields, play::Payment, visitor::Visitor};
 
-/// What a form pays with, once it is sure that it pays what it says.
+/// The payment of a form, verified to match what the form says.
 pub(super) struct Payable(pub(super) Pays);
 
 impl Payable {
-    /// Out of the form's fields.
+    /// Reads the payment from the form's fields.
     ///
     /// # Errors
     ///
-    /// What the form does not say.
+    /// A field is missing or invalid.
     pub(super) fn of(fields: &Fields, visitor: &Visitor) -> Result<Self, Fault> {
         let said = |name: &str| {
             let value = fields.get(name).map(str::trim).filter(|value| !value.is_empty());
             value.ok_or_else(|| Fault::bad_request(format!("the form does not say `{name}`")))
         };
         let on_credit = |token: Option<String>| -> Result<Self, Fault> {
-            // What is read beside the button; the quote holds to it.
+            // The price beside the button must be present. The quote guarantees it.
             said("usd")?;
             Ok(Self(Pays::Credit(OnCredit { token, key: said("key")?.to_owned(), quote: said("quote")?.to_owned() })))
         };

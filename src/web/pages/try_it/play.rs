@@ -1,4 +1,4 @@
-//! A payment of play money, signed for the form that is shown.
+//! Payments with play money, signed for the form that is shown.
 
 use axum::http::HeaderValue;
 use serde_json::Value;
@@ -10,17 +10,17 @@ use crate::{
     visitor::{Visitor, segment},
 };
 
-/// What the play wallet offers.
+/// The offer of the play wallet.
 pub(super) enum Play {
-    /// A payment for these terms, out of a wallet that has the money; and what became of it, if it was sent before.
+    /// A payment for these terms from a funded wallet, with its state if it was sent before.
     Signed { payment: Payment, accepted: Value, state: Option<String> },
-    /// A payment of another call is open: until it has ended, nothing is signed.
+    /// A payment of another call is open. Nothing is signed until it has ended.
     Open { id: String, state: String },
-    /// It cannot pay, for this reason.
+    /// The wallet cannot pay, for this reason.
     Away(String),
 }
 
-/// What it offers, and what the browser is to keep of it.
+/// Returns the offer, and the cookie to set.
 pub(super) async fn offered(asked: &Asked<'_>, name: &FormName, terms: &Terms<'_>, beside: &[&str]) -> (Play, Option<HeaderValue>) {
     let Asked { visitor, tool, input, headers, .. } = *asked;
     for id in beside {
@@ -46,7 +46,8 @@ pub(super) async fn offered(asked: &Asked<'_>, name: &FormName, terms: &Terms<'_
     (Play::Signed { payment, accepted: accepted.clone(), state }, Some(cookie.keep(&wallet)))
 }
 
-/// What became of a payment; `None` of one that was never sent. Where it cannot be told, it may be under way.
+/// Returns the state of a payment, or `None` if it was never sent. An unknown state may mean that
+/// it is open.
 async fn state(visitor: &Visitor, id: &str) -> Option<String> {
     match visitor.unsigned().get(&format!("/ai/payments/{}", segment(id))).await {
         Ok(answer) => answer["payment"]["state"].as_str().map(str::to_owned),
@@ -55,7 +56,7 @@ async fn state(visitor: &Visitor, id: &str) -> Option<String> {
     }
 }
 
-/// Whether a payment has not ended, as far as is known.
+/// Returns whether a payment may still be open.
 pub(super) fn is_open(state: &str) -> bool {
     !matches!(state, "settled" | "released" | "refused")
 }

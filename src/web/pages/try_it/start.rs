@@ -1,4 +1,4 @@
-//! The first step: what the tool is called with.
+//! The first step: the input of the call.
 
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
@@ -14,7 +14,7 @@ use crate::{
     visitor::{Refused, Visitor},
 };
 
-/// The form, with what was typed.
+/// Shows the form with the typed input.
 pub(super) async fn show(visitor: &Visitor, tool: &Tool, given: &Given) -> Result<Response, Refused> {
     let costs = tool.costs(visitor).await;
     let simulated = visitor.plays().await?;
@@ -24,7 +24,7 @@ pub(super) async fn show(visitor: &Visitor, tool: &Tool, given: &Given) -> Resul
     Ok(visitor.show(Page { status, heading: Some(heading(tool, simulated)), ..tool.page("Try", main) }).await)
 }
 
-/// What is called, and what it costs.
+/// Shows the tool and its price.
 fn heading(tool: &Tool, simulated: bool) -> Markup {
     html! {
         h1 { "Try " (text::words(tool.title())) }
@@ -67,7 +67,7 @@ impl Start<'_> {
         }
     }
 
-    /// What pressing the button comes to.
+    /// Explains what the button does.
     fn lead(&self) -> Markup {
         let is_paid = self.tool.record()["pricingMode"] != "free_public_utility";
         html! {

@@ -1,4 +1,4 @@
-//! Forms that go on from a page: the same call again, its terms, and its input to be changed.
+//! Forms that continue from a page: the same call again, its terms, or its input for editing.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::parts::form;
 
-/// A signed payment, and what it pays.
+/// Returns hidden fields with a signed payment and what it pays.
 pub(super) fn signed(header: &str, accepted: &Value) -> Markup {
     html! {
         input type="hidden" name="payment" value=(header);
@@ -20,18 +20,18 @@ pub(super) fn signed(header: &str, accepted: &Value) -> Markup {
     }
 }
 
-/// The terms of another answer for the same input than that which is paid for. The button's page names what it pays with, so that it can
-/// be loaded again.
+/// Returns a button for the terms of a new answer to the same input. The next page names its own
+/// payment, so that it can be reloaded.
 pub(super) fn anew(asked: &Asked) -> Markup {
     let name = FormName::new(asked.visitor.now());
     Edited { label: "See the terms of a new answer", step: "call", anew: true }.form(asked, &name)
 }
 
-/// A step with the same input, which pays nothing.
+/// A step with the same input, without a payment.
 pub(super) struct Edited {
     pub(super) label: &'static str,
     pub(super) step: &'static str,
-    /// Whether another answer is wanted than that which is paid for.
+    /// Whether a new answer is wanted instead of the paid one.
     pub(super) anew: bool,
 }
 
@@ -50,7 +50,7 @@ impl Edited {
     }
 }
 
-/// The same call, paid by the same payment.
+/// Returns a form for the same call with the same payment.
 pub(super) fn again(asked: &Asked, pays: &Pays, step: &str, label: &str) -> Markup {
     let said = |name: &str| html! { input type="hidden" name=(name) value=(asked.fields.get(name).unwrap_or_default()); };
     html! {
@@ -84,7 +84,7 @@ fn payment(pays: &Pays) -> Option<&str> {
     }
 }
 
-/// Another call, which begins with this one's input.
+/// Returns a form for another call that starts with this input.
 pub(super) fn other(asked: &Asked) -> Markup {
     let name = FormName::new(asked.visitor.now());
     Edited { label: "Call with another input", step: asked.state(), anew: false }.form(asked, &name)

@@ -1,4 +1,4 @@
-//! What is to be paid for a call: as the tool asks for it, at a price that holds for a while.
+//! Terms of payment for a call: the tool's challenge, with a quoted price.
 
 use serde_json::{Value, json};
 use tollhouse_base::aside::Bulk;
@@ -8,14 +8,14 @@ use crate::visitor::{Refused, Visitor};
 
 /// The terms of a call.
 pub(super) struct Terms<'v> {
-    /// x402's own words.
+    /// The x402 challenge.
     challenge: Value,
     pub(super) quote: Bulk,
     pub(super) manifest: &'v Value,
 }
 
 impl<'v> Terms<'v> {
-    /// Out of the answer that asks for a payment.
+    /// Reads the terms from the answer that requires a payment.
     pub(super) async fn read(visitor: &'v Visitor, tool: &Tool, answer: &Answer) -> Result<Self, Refused> {
         let challenge = answer.decoded("payment-required").unwrap_or_default();
         let quote = visitor.unsigned().ask_about("/ai/quote", &json!({ "slug": tool.slug() })).await?;
@@ -23,29 +23,29 @@ impl<'v> Terms<'v> {
         Ok(Self { challenge, quote, manifest })
     }
 
-    /// The ways to pay that are asked for at the price that is told: the same in both.
+    /// Returns the ways to pay that are in both the challenge and the quote.
     pub(super) fn accepts(&self) -> Vec<&Value> {
         let quoted = self.quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
         self.challenge["accepts"].as_array().into_iter().flatten().filter(|accepted| quoted.contains(accepted)).collect()
     }
 
-    /// The first of them that a wallet of Ethereum's kind can sign for.
+    /// Returns the first of them that an Ethereum wallet can sign for.
     pub(super) fn signable(&self) -> Option<&Value> {
         let signs = |accepted: &&Value| accepted["network"].as_str().is_some_and(|network| network.starts_with("eip155:"));
         self.accepts().into_iter().find(signs)
     }
 
-    /// What is paid for.
+    /// Returns the resource to pay for.
     pub(super) fn resource(&self) -> &Value {
         &self.challenge["resource"]
     }
 
-    /// In dollars.
+    /// Returns the price in dollars.
     pub(super) fn price(&self) -> &Value {
         &self.quote["priceUsd"]
     }
 
-    /// Whether the price is the most, and a call may cost less.
+    /// Returns whether the price is a maximum, so that a call may cost less.
     pub(super) fn is_most(&self) -> bool {
         self.quote["accepts"].as_array().into_iter().flatten().any(|accepted| accepted["scheme"] == "upto")
     }

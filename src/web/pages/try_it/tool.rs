@@ -1,4 +1,4 @@
-//! The tool that is called.
+//! The tool to call.
 
 use axum::{
     body::Body,
@@ -17,18 +17,18 @@ use crate::{
     visitor::{Refused, Visitor, segment},
 };
 
-/// A tool as the API tells of it.
+/// A tool's public record.
 pub(super) struct Tool {
     slug: String,
     answer: Bulk,
 }
 
-/// What a call costs who asks.
+/// The price of a call for this visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Costs {
     Nothing,
     Something,
-    /// No call is taken.
+    /// No calls are accepted.
     Refused(Code),
 }
 
@@ -54,17 +54,18 @@ impl Tool {
         self.record()["title"].as_str().unwrap_or_default()
     }
 
-    /// Where it is called.
+    /// Returns the address for calls.
     pub(super) fn address(&self) -> String {
         format!("/tools/{}", segment(&self.slug))
     }
 
-    /// This page of it.
+    /// Returns the path of this page.
     pub(super) fn here(&self) -> String {
         format!("/dashboard/tools/{}/try", segment(&self.slug))
     }
 
-    /// What a call costs: asked by a request that is never a call, and shows no credit.
+    /// Finds out whether a call has a price, with a request that is never a call and shows no
+    /// credit.
     pub(super) async fn costs(&self, visitor: &Visitor) -> Costs {
         let response = send_unpaid(visitor, Method::HEAD, &self.address(), HeaderMap::new(), Body::empty()).await;
         match code_of(&response) {
@@ -74,7 +75,7 @@ impl Tool {
         }
     }
 
-    /// A page about it.
+    /// Returns a page about the tool.
     pub(super) fn page(&self, heading: &str, main: Markup) -> Page {
         let below = format!("/dashboard/tools/{}", segment(&self.slug));
         let page = Page::new(Area::Tools, format!("{heading} {}", text::plain(self.title())), main);
@@ -82,7 +83,8 @@ impl Tool {
     }
 }
 
-/// A request that nothing is paid with: owners call their own tools for nothing, and a credit is shown by nobody.
+/// Sends a request without payment. Owners call their own tools for free, so they stay signed in. A
+/// credit is not shown.
 pub(super) async fn send_unpaid(visitor: &Visitor, method: Method, path: &str, headers: HeaderMap, body: Body) -> Response {
     match visitor.kind() {
         Some(Kind::Admin | Kind::Builder) => visitor.send(method, path, headers, body).await,

@@ -1,4 +1,4 @@
-//! A line of a diff: cut to what is shown of it, with marks where it differs from the one that it stands for.
+//! A line of a comparison, cut to the shown part, with marks where it differs from its counterpart.
 
 use std::time::Instant;
 
@@ -6,29 +6,29 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use crate::parts::text::told_bytes;
 
-/// Characters of a piece that are shown.
+/// Maximum shown characters of a piece.
 const MOST_CHARS: usize = 400;
-/// Characters beside a mark that are shown, of a longer piece that is the same.
+/// Shown characters beside a mark, if an unchanged piece is longer.
 const BESIDE: usize = 80;
-/// What a piece is of a page beside its text.
+/// Approximate size of a piece without its text, in bytes.
 const PIECE_BYTES: usize = 26;
 
-/// What a character that is escaped is longer by, at most.
+/// Maximum additional bytes of an escaped character.
 const ESCAPE_BYTES: usize = 5;
 
 /// A piece of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// The other line has it too, or nothing is known of it.
+    /// Unchanged, or not compared.
     Same(&'a str),
-    /// The other line does not have it.
+    /// Missing in the other line.
     Marked(&'a str),
-    /// So many characters are not shown.
+    /// Number of omitted characters.
     Left(usize),
 }
 
 impl Piece<'_> {
-    /// How much of a page it is, about.
+    /// Returns the approximate size of its markup.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Same(text) | Self::Marked(text) => {
@@ -39,12 +39,12 @@ impl Piece<'_> {
     }
 }
 
-/// A line by itself.
+/// Returns a line without a counterpart.
 pub(super) fn alone(line: &str) -> Vec<Piece<'_>> {
     head(line, MOST_CHARS, Piece::Same)
 }
 
-/// Two lines, of which one stands for the other.
+/// Returns two lines that correspond to each other.
 pub(super) fn pair<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Piece<'a>>, Vec<Piece<'a>>) {
     let begin = common(old.chars().zip(new.chars()));
     let (begin_of_old, rest_of_old) = old.split_at(begin);
@@ -53,7 +53,7 @@ pub(super) fn pair<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Pi
     let (old_middle, end_of_both) = rest_of_old.split_at(rest_of_old.len() - end);
     let new_middle = &rest_of_new[..rest_of_new.len() - end];
     let (mut before, mut after, same) = middles(old_middle, new_middle, deadline);
-    // Of two lines that have hardly anything in common, marks say nothing.
+    // Marks are useless if the lines have almost nothing in common.
     if (begin + end + same) * 3 < old.len().max(new.len()) {
         return (alone(old), alone(new));
     }
@@ -64,12 +64,13 @@ pub(super) fn pair<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Pi
     (before, after)
 }
 
-/// Bytes of the characters that two texts begin with both.
+/// Returns the length of a common prefix, in bytes.
 fn common(pairs: impl Iterator<Item = (char, char)>) -> usize {
     pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum()
 }
 
-/// What differs between two lines, by words where it is short; and how many bytes of it are the same.
+/// Returns the pieces between common prefix and suffix, compared by words if they are short, and
+/// the number of equal bytes.
 fn middles<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Piece<'a>>, Vec<Piece<'a>>, usize) {
     let is_long = |text: &str| text.chars().nth(MOST_CHARS).is_some();
     if is_long(old) || is_long(new) || Instant::now() > deadline {
@@ -89,7 +90,7 @@ fn middles<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Piece<'a>>
     (before.pieces, after.pieces, same)
 }
 
-/// A text, as it is taken apart from its beginning.
+/// A text that is consumed from its start.
 struct Pieces<'a> {
     rest: &'a str,
     pieces: Vec<Piece<'a>>,
@@ -113,7 +114,7 @@ fn bytes(tokens: &[&str]) -> usize {
     tokens.iter().map(|token| token.len()).sum()
 }
 
-/// Words, stretches of white space, and each other character by itself.
+/// Splits into words, runs of white space, and single other characters.
 fn tokens(text: &str) -> Vec<&str> {
     let kind = |char: char| match char {
         _ if char.is_alphanumeric() || char == '_' => Some(true),
@@ -131,7 +132,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// The first characters of a text, and how many there are behind them.
+/// Returns the first characters of a text, and the number of omitted ones after them.
 fn head<'a>(text: &'a str, chars: usize, kind: fn(&'a str) -> Piece<'a>) -> Vec<Piece<'a>> {
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
     let left = text[end..].chars().count();
@@ -139,7 +140,7 @@ fn head<'a>(text: &'a str, chars: usize, kind: fn(&'a str) -> Piece<'a>) -> Vec<
     shown.into_iter().chain((left > 0).then_some(Piece::Left(left))).collect()
 }
 
-/// The last characters of a text, and how many there are before them.
+/// Returns the last characters of a text, and the number of omitted ones before them.
 fn tail(text: &str) -> Vec<Piece<'_>> {
     let begin = text.char_indices().rev().nth(BESIDE - 1).map_or(0, |(at, _)| at);
     let left = text[..begin].chars().count();

@@ -1,4 +1,4 @@
-//! Two texts by their lines: what was removed and added, with a few lines around.
+//! Line comparison of two texts: removed and added lines with some context.
 
 use std::{
     collections::HashMap,
@@ -9,34 +9,34 @@ use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_di
 
 use super::line::{self, Piece};
 
-/// How long two texts are compared.
+/// Maximum time for a comparison.
 pub(super) const TIME: Duration = Duration::from_millis(100);
-/// Most lines of each that are compared.
+/// Maximum compared lines of each text.
 const MOST_LINES: usize = 20_000;
-/// Lines around what differs.
+/// Lines of context.
 const AROUND: usize = 3;
-/// Bytes of the rows, about.
+/// Approximate maximum size of all rows, in bytes.
 pub(super) const MOST_BYTES: usize = 128 << 10;
-/// What a row is of these beside its text.
+/// Approximate size of a row without its text, in bytes.
 const ROW_BYTES: usize = 110;
 
-/// What came of comparing two texts.
+/// The result of a comparison.
 #[derive(Default)]
 pub(super) struct Compared<'a> {
     pub(super) rows: Vec<Row<'a>>,
     pub(super) removed: usize,
     pub(super) added: usize,
-    /// Changed lines that no row tells.
+    /// Number of changed lines that are not shown.
     pub(super) unshown: usize,
-    /// Lines at the end that were not compared.
+    /// Number of lines at the end that were not compared.
     pub(super) uncompared: usize,
-    /// Whether there was time to find the least that differs.
+    /// Whether the time was enough for a minimal difference.
     pub(super) in_time: bool,
 }
 
-/// A row of the table, with the numbers of its lines.
+/// A row of the table, with line numbers.
 pub(super) enum Row<'a> {
-    /// So many lines that are the same.
+    /// Number of equal lines that are not shown.
     Skipped(usize),
     Same {
         old: usize,
@@ -54,7 +54,7 @@ pub(super) enum Row<'a> {
 }
 
 impl Row<'_> {
-    /// How much of the table it is, about.
+    /// Returns the approximate size of its markup.
     fn bytes(&self) -> usize {
         let pieces = match self {
             Self::Skipped(_) => &[][..],
@@ -64,12 +64,12 @@ impl Row<'_> {
     }
 }
 
-/// What differs between two texts.
+/// Compares two texts.
 pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> Compared<'a> {
     let deadline = Instant::now() + TIME;
     let (old, rest_of_old) = lines(old);
     let (new, rest_of_new) = lines(new);
-    // By numbers: what is long is compared once.
+    // Lines are compared by number, so that long ones are compared only once.
     let mut known = HashMap::new();
     let (olds, news) = (numbered(&old, &mut known), numbered(&new, &mut known));
     let ops = capture_diff_slices_deadline(Algorithm::Myers, &olds, &news, Some(deadline));
@@ -86,7 +86,7 @@ pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> Compared<'a> {
     table.compared
 }
 
-/// As many lines as are compared, and how many there are behind them.
+/// Returns the lines to compare, and the number of lines after them.
 fn lines(text: &str) -> (Vec<&str>, usize) {
     let mut all = text.lines();
     let lines = all.by_ref().take(MOST_LINES).collect();
@@ -101,12 +101,12 @@ fn numbered<'a>(lines: &[&'a str], known: &mut HashMap<&'a str, usize>) -> Vec<u
     lines.iter().map(|line| number(*line)).collect()
 }
 
-/// The rows, as they are filled in.
+/// The rows under construction.
 struct Table<'a> {
     old: Vec<&'a str>,
     new: Vec<&'a str>,
     deadline: Instant,
-    /// Bytes that are left for rows.
+    /// Remaining bytes for rows.
     left: usize,
     compared: Compared<'a>,
 }
@@ -151,7 +151,7 @@ impl<'a> Table<'a> {
                 self.compared.unshown += usize::from(gone.is_some()) + usize::from(now.is_some());
                 continue;
             }
-            // Each stands for the one at its place, as long as there are as many.
+            // Lines correspond by position, as long as both sides have one.
             let (before, after) = match (gone, now) {
                 (Some(gone), Some(now)) => line::pair(self.old[gone], self.new[now], self.deadline),
                 (Some(gone), None) => (line::alone(self.old[gone]), vec![]),

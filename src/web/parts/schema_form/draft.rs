@@ -1,4 +1,4 @@
-//! What was typed into a form, and the input that it is.
+//! The typed contents of a form, and the resulting input.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use super::{
     raw::{Members, members, object},
 };
 
-/// What names of a form's fields begin with; the field of all other members is called so.
+/// Prefix of the names of a form's fields. The JSON field for the rest has only the prefix.
 pub(super) const PREFIX: &str = "f";
 
-/// Most fields that are told to be of no member any more.
+/// Maximum reported fields that do not exist any more.
 const MOST_STRAY: usize = 5;
 
-/// What was typed, by the pointers of the members that it is of. Beneath the empty one stands an object of all other members.
+/// Typed texts by JSON pointer. The empty pointer has an object with the rest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Draft(pub(super) BTreeMap<String, String>);
 
-/// What is wrong with a member.
+/// A problem of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) pointer: String,
     pub(crate) message: String,
 }
 
-/// What a draft is as an input.
+/// The input that results from a draft.
 #[derive(Debug)]
 pub(crate) struct Typed {
-    /// The input, as JSON.
+    /// The input as JSON.
     pub(crate) json: String,
-    /// What of the draft is not in it, and why.
+    /// Parts of the draft that are not in it, with the reason.
     pub(crate) wrong: Vec<Problem>,
-    /// What has to be in it, and is not.
+    /// Required fields that are missing.
     pub(crate) missing: Vec<Problem>,
 }
 
@@ -44,7 +44,7 @@ impl Problem {
 }
 
 impl Draft {
-    /// What of these fields was sent by a form.
+    /// Reads a draft from submitted fields.
     pub(crate) fn sent<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let own = fields.filter_map(|(name, text)| Some((name.strip_prefix(PREFIX)?, text)));
         Self(
@@ -60,7 +60,7 @@ impl Draft {
 }
 
 impl Form<'_> {
-    /// What a draft is as an input.
+    /// Converts a draft to an input.
     pub(crate) fn typed(&self, draft: &Draft) -> Typed {
         let mut typed = Typed { json: String::new(), wrong: self.stray(draft), missing: vec![] };
         let others = match draft.get("").trim() {
@@ -74,7 +74,7 @@ impl Form<'_> {
         typed
     }
 
-    /// What was typed for members that have no fields now: the schema has changed since.
+    /// Reports texts for fields that do not exist any more, because the schema has changed.
     fn stray(&self, draft: &Draft) -> Vec<Problem> {
         let stray = draft.0.iter().filter(|(pointer, text)| !pointer.is_empty() && !text.is_empty() && self.field(pointer).is_none());
         stray
@@ -83,7 +83,7 @@ impl Form<'_> {
             .collect()
     }
 
-    /// The field of a member.
+    /// Returns the field of a pointer.
     pub(super) fn field(&self, pointer: &str) -> Option<&Field<'_>> {
         self.root.field(pointer)
     }
@@ -99,7 +99,7 @@ impl Group<'_> {
 }
 
 impl Typed {
-    /// The members of an object: those of its fields, beside `others` that have none.
+    /// Builds an object from its fields, and from `others` without a field.
     fn group(&mut self, group: &Group<'_>, draft: &Draft, mut others: Members) -> Members {
         for item in &group.items {
             let (name, pointer, made) = match item {
@@ -128,7 +128,7 @@ impl Typed {
         others
     }
 
-    /// An object in an object: there if anything of it is, or if it has to be.
+    /// Builds a nested object. It exists if any part of it does, or if it is required.
     fn inner(&mut self, group: &Group<'_>, draft: &Draft, other: Option<&RawValue>) -> (Option<Box<RawValue>>, Rest) {
         let (others, rest) = match other.map(|other| members(other.get())) {
             Some(Some(others)) => (others, Rest::Taken),
@@ -155,13 +155,13 @@ impl Typed {
     }
 }
 
-/// What stands of an object among the other members.
+/// The rest of an object, for the JSON field.
 #[derive(Debug, PartialEq, Eq)]
 enum Rest {
     None,
-    /// Members that have no fields.
+    /// Fields without an input.
     Taken,
-    /// What is no object.
+    /// A value that is not an object.
     Stays,
 }
 

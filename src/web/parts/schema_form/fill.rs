@@ -1,4 +1,4 @@
-//! From an input to the form that it fills.
+//! Fills a form with an input.
 
 use serde_json::{Map, Value, value::RawValue};
 
@@ -10,14 +10,15 @@ use super::{
 };
 use crate::parts::{sample, schema::meant};
 
-/// Most bytes of what a form is filled with to begin with.
+/// Maximum size of an initial input, in bytes.
 const MOST_BYTES: usize = 4 << 10;
-/// How deep a schema is asked for what to begin with, and of how many members.
+/// Maximum depth and fields that are searched for initial values.
 const DEPTH: usize = 3;
 const MEMBERS: usize = 100;
 
 impl Form<'_> {
-    /// The draft of an input; `None` where that is no object. What no field can hold as it is stands among the other members.
+    /// Returns the draft of an input, or `None` if it is not an object. A value that its field
+    /// cannot hold goes to the JSON field.
     pub(crate) fn draft(&self, input: &str) -> Option<Draft> {
         let mut draft = Draft::default();
         let others = draft.group(&self.root, members(input)?);
@@ -29,7 +30,7 @@ impl Form<'_> {
 }
 
 impl Draft {
-    /// Takes what fields can hold, and leaves the rest.
+    /// Takes the values that fields can hold, and returns the rest.
     fn group(&mut self, group: &Group<'_>, mut members: Members) -> Members {
         for item in &group.items {
             match item {
@@ -50,7 +51,7 @@ impl Draft {
         members
     }
 
-    /// What is left of an object when fields have taken theirs.
+    /// Returns what remains of an object after its fields were filled.
     fn inner(&mut self, group: &Group<'_>, json: &RawValue) -> Option<Box<RawValue>> {
         let Some(inner) = members(json.get()) else { return Some(json.to_owned()) };
         let before = self.0.len();
@@ -60,7 +61,8 @@ impl Draft {
     }
 }
 
-/// What a schema has to begin with, as JSON: its first example, its default, or those of its members.
+/// Returns the initial input of a schema as JSON: its first example, its default, or those of its
+/// fields.
 pub(crate) fn initial(schema: &Value) -> String {
     let whole = schema["examples"].get(0).or_else(|| schema.get("default")).filter(|given| given.is_object());
     let given = whole.cloned().unwrap_or_else(|| Value::Object(given(schema, schema, DEPTH)));

@@ -1,4 +1,4 @@
-//! Kinds of fields: what each is typed as, and the JSON that it is.
+//! Kinds of fields: input element, and conversion to and from JSON.
 
 use serde_json::{Value, value::RawValue};
 use tollhouse_base::unseen::marked;
@@ -6,40 +6,40 @@ use tollhouse_base::unseen::marked;
 use super::raw::{number, raw, string};
 use crate::parts::sample;
 
-/// Most values that are chosen among, and most bytes of one.
+/// Maximum number of choices, and maximum bytes of each.
 const CHOICES: usize = 50;
 const CHOICE_BYTES: usize = 200;
 
-/// What a field is for.
+/// The kind of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     Text(Text),
     Number {
-        /// Whether it is without a fraction.
+        /// Whether only integers are accepted.
         whole: bool,
     },
     Flag,
-    /// One of these, each as JSON in which everything can be seen.
+    /// One of these values, each as JSON with visible characters.
     Choice(Vec<String>),
-    /// A list of these, one a line.
+    /// A list, with one entry per line.
     Lines(Item),
-    /// All else.
+    /// Anything else, as JSON.
     Json,
 }
 
-/// How a text is typed.
+/// The input element of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Text {
-    /// On as many lines as one likes.
+    /// Several lines.
     Long,
-    /// On one line.
+    /// A single line.
     Short,
     Email,
     Url,
     Date,
 }
 
-/// What a list is of.
+/// The entries of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
     Text,
@@ -47,7 +47,7 @@ pub(super) enum Item {
     Flag,
 }
 
-/// Words by which a schema says more than a field of its type can.
+/// Keywords that a simple field cannot represent.
 const FURTHER: [&str; 12] = [
     "$ref",
     "$dynamicRef",
@@ -63,11 +63,12 @@ const FURTHER: [&str; 12] = [
     "unevaluatedItems",
 ];
 
-/// Longest text that is typed on one line, in characters.
+/// Maximum length of a single-line text, in characters.
 const SHORT: u64 = 200;
 
 impl Kind {
-    /// That of a schema which is no object with members of its own; `items` is what its list is of.
+    /// Returns the kind for a schema that is not an object with properties. `items` is the schema
+    /// of list entries.
     pub(super) fn of(schema: &Value, items: &Value) -> Self {
         if FURTHER.iter().any(|word| schema.get(word).is_some()) {
             return Self::Json;
@@ -94,11 +95,11 @@ impl Kind {
         }
     }
 
-    /// What was typed as JSON; `None` where nothing was.
+    /// Converts typed text to JSON. Returns `None` if nothing was typed.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// A description of the problem.
     pub(super) fn json(&self, typed: &str) -> Result<Option<Box<RawValue>>, String> {
         let is_empty = match self {
             Self::Text(Text::Long | Text::Short) => typed.is_empty(),
@@ -126,7 +127,7 @@ impl Kind {
         raw(&text).map(Some).map_err(|error| format!("this is no JSON: {error}"))
     }
 
-    /// JSON as it is typed; `None` where this field cannot hold it as it is.
+    /// Converts JSON to typed text. Returns `None` if this field cannot hold it unchanged.
     pub(super) fn typed(&self, json: &RawValue) -> Option<String> {
         let typed = match self {
             Self::Text(Text::Long) => string(json).filter(|text| is_seen(text)),
@@ -134,7 +135,7 @@ impl Kind {
             Self::Text(Text::Date) => string(json).filter(|text| is_date(text)),
             Self::Text(Text::Email | Text::Url) => string(json).filter(|text| is_seen(text) && !text.contains(char::is_whitespace)),
             Self::Number { whole } => {
-                // What is beyond them browsers take for nothing.
+                // Browsers discard numbers beyond these.
                 let is_held = |number: &String| number.parse::<f64>().is_ok_and(f64::is_finite) && !(*whole && number.contains('.'));
                 number(json.get()).filter(is_held)
             }
@@ -152,7 +153,7 @@ impl Kind {
             }
             Self::Json => Some(sample::visible(json.get()).replace('\r', "")),
         };
-        // What is empty is left out.
+        // An empty field is left out.
         typed.filter(|typed| !typed.is_empty())
     }
 }
@@ -176,7 +177,7 @@ impl Item {
     }
 }
 
-/// The values of `enum` or `const`, where they are few, short and no parts of their own.
+/// Returns the values of `enum` or `const`, if they are few, short and scalar.
 fn choices(schema: &Value) -> Option<Kind> {
     let fixed = schema.get("const").map(std::slice::from_ref);
     let values = fixed.or_else(|| schema["enum"].as_array().map(Vec::as_slice))?;
@@ -188,7 +189,7 @@ fn choices(schema: &Value) -> Option<Kind> {
     Some(if texts.iter().all(|text| text.len() <= CHOICE_BYTES) { Kind::Choice(texts) } else { Kind::Json })
 }
 
-/// The one type that a schema names beside null.
+/// Returns the only type of a schema besides null.
 pub(super) fn type_of(schema: &Value) -> Option<&str> {
     match &schema["type"] {
         Value::Array(types) => {
@@ -207,12 +208,12 @@ fn is_flag(text: &str) -> bool {
     matches!(text, "true" | "false")
 }
 
-/// Whether a field shows a text as it is, and gives it back so.
+/// Returns whether a field displays and returns a text unchanged.
 fn is_seen(text: &str) -> bool {
     !text.contains('\r') && !marked(text).any(|(_, unseen)| unseen)
 }
 
-/// Whether a browser takes it for a date.
+/// Returns whether browsers accept it as a date.
 fn is_date(text: &str) -> bool {
     text.is_ascii() && text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok_and(|date| date.year() > 0 && date.to_string() == text)
 }

@@ -1,4 +1,4 @@
-//! What fields a form has: one for each member of a schema that a field can say all of.
+//! Layout of a form: one field for each property that a field can represent completely.
 
 use std::collections::BTreeSet;
 
@@ -11,38 +11,39 @@ use crate::parts::{
     text,
 };
 
-/// How deep objects in objects have fields of their own.
+/// Maximum depth of nested objects with their own fields.
 const DEPTH: usize = 2;
-/// Most fields of a form.
+/// Maximum fields of a form.
 const FIELDS: usize = 40;
-/// Bytes of a form, about: of a schema that is longer, the first members have fields.
+/// Approximate maximum size of a form, in bytes. If a schema is larger, only its first properties
+/// get fields.
 const MOST_BYTES: usize = 24 << 10;
-/// What a field, and a value to choose, are of these beside their words.
+/// Approximate size of a field, and of a choice, without their texts.
 const FIELD_BYTES: usize = 240;
 const CHOICE_BYTES: usize = 40;
-/// Characters of a name that a field has, and of the words beside it that are told.
+/// Maximum characters of a field's name, and of its description.
 const NAME: usize = 100;
 pub(super) const WORDS: usize = 200;
 
-/// Words by which a schema of an object says more than that it has these members.
+/// Keywords that make an object schema more than a list of properties.
 const FURTHER: [&str; 8] = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "patternProperties"];
 
 /// The fields of a form.
 #[derive(Debug)]
 pub(crate) struct Form<'a> {
     pub(super) root: Group<'a>,
-    /// Members that have none.
+    /// Number of properties without a field.
     pub(super) more: usize,
-    /// Whether members may be there that the schema does not name.
+    /// Whether additional properties are allowed.
     pub(super) is_open: bool,
 }
 
-/// An object whose members have fields.
+/// An object whose properties have fields.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
     pub(super) name: &'a str,
     pub(super) pointer: String,
-    /// Whether it has to be there, where the object that it is a member of is.
+    /// Whether it is required within its parent object.
     pub(super) required: bool,
     pub(super) words: &'a str,
     pub(super) items: Vec<Item<'a>>,
@@ -58,21 +59,21 @@ pub(super) enum Item<'a> {
 pub(super) struct Field<'a> {
     pub(super) name: &'a str,
     pub(super) pointer: String,
-    /// Whether it has to be there, where the object that it is a member of is.
+    /// Whether it is required within its parent object.
     pub(super) required: bool,
     pub(super) kind: Kind,
-    /// What it is called in the markup.
+    /// Number of its element in the markup.
     pub(super) id: usize,
     pub(super) words: &'a str,
     pub(super) bounds: Bounds,
     pub(super) limits: Limits,
-    /// Whether the browser is to ask for it: it stands in no object that may be left out.
+    /// Whether the browser must require it, because none of its parents is optional.
     pub(super) must: bool,
-    /// A value to begin with, where it is JSON that is typed.
+    /// Initial value of a JSON field.
     pub(super) skeleton: Option<Value>,
 }
 
-/// What a browser is told of bounds.
+/// Constraints for the browser.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) least: Option<f64>,
@@ -88,18 +89,18 @@ struct Reading<'a> {
     more: usize,
 }
 
-/// Where an object stands.
+/// The position of an object.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
     pointer: &'a str,
-    /// How deep objects in it have fields of their own.
+    /// Remaining depth of nested objects with their own fields.
     depth: usize,
-    /// Whether it is there in any case.
+    /// Whether it is always present.
     must: bool,
 }
 
 impl<'a> Form<'a> {
-    /// The form for a schema; `None` where there is nothing of it that a field can say.
+    /// Returns the form of a schema, or `None` if no field can represent any of it.
     pub(crate) fn of(schema: &'a Value) -> Option<Self> {
         let mut reading = Reading { root: schema, fields: 0, left: MOST_BYTES, more: 0 };
         let items = reading.items(schema, Place { pointer: "", depth: DEPTH, must: true });
@@ -110,7 +111,7 @@ impl<'a> Form<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Those of an object's members: what has to be there stands first.
+    /// Returns the fields of an object, required ones first.
     fn items(&mut self, schema: &'a Value, place: Place<'_>) -> Vec<Item<'a>> {
         let required: BTreeSet<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let members = || schema["properties"].as_object().into_iter().flatten();
@@ -141,7 +142,7 @@ impl<'a> Reading<'a> {
         items
     }
 
-    /// The field of a member, yet without its name.
+    /// Returns the field of a property, without its name.
     fn field(&mut self, schema: &'a Value) -> Field<'a> {
         let kind = Kind::of(schema, meant(self.root, &schema["items"]));
         let skeleton = (kind == Kind::Json).then(|| sample::part(first(self.root, schema)));
@@ -162,7 +163,7 @@ impl Limits {
     fn of(kind: &Kind, schema: &Value) -> Self {
         let number = |name: &str| schema[name].as_f64();
         match kind {
-            // Steps of whole numbers are counted from the least.
+            // Browsers count integer steps from the minimum.
             Kind::Number { whole: true } => {
                 let whole = |name: &str| number(name).filter(|bound| bound.fract() == 0.0);
                 Self { least: whole("minimum"), most: whole("maximum"), ..Self::default() }
@@ -175,14 +176,14 @@ impl Limits {
     }
 }
 
-/// Whether all that a schema says is that it has members, and what each of them is.
+/// Returns whether a schema only lists properties.
 fn is_object(schema: &Value) -> bool {
     type_of(schema).is_none_or(|kind| kind == "object")
         && schema["properties"].is_object()
         && !FURTHER.iter().any(|word| schema.get(word).is_some())
 }
 
-/// The first of the schemas that one leaves the choice among.
+/// Returns the first alternative of a schema, if it has any.
 fn first<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let choice = ["oneOf", "anyOf", "allOf"].into_iter().find_map(|word| schema[word].get(0));
     choice.map_or(schema, |choice| meant(root, choice))
@@ -194,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// The pointers of a form's fields, in their order.
+    /// Returns the pointers of a form's fields in order.
     fn pointers(items: &[Item]) -> Vec<String> {
         let of = |item: &Item| match item {
             Item::Field(field) => vec![field.pointer.clone()],

@@ -1,38 +1,38 @@
-//! JSON as text: numbers are never read on the way through a form.
+//! JSON as text, so that numbers keep their digits on the way through a form.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// How deep lines are moved in.
+/// Maximum indentation depth.
 const DEPTH: usize = 12;
-/// Longest text that is told on several lines.
+/// Maximum size of JSON that is formatted on several lines, in bytes.
 const SPREAD_BYTES: usize = 16 << 10;
 
-/// The members of an object, each as the text that it is.
+/// The fields of an object, each as JSON text.
 pub(super) type Members = BTreeMap<String, Box<RawValue>>;
 
-/// The members of a text that is an object.
+/// Parses the fields of an object.
 pub(super) fn members(text: &str) -> Option<Members> {
     serde_json::from_str(text).ok()
 }
 
-/// A text that is JSON.
+/// Parses JSON.
 pub(super) fn raw(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// The text of a value that is a string.
+/// Returns the text of a JSON string.
 pub(super) fn string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// An object out of its members.
+/// Builds an object from its fields.
 pub(super) fn object(members: &Members) -> Box<RawValue> {
     serde_json::value::to_raw_value(members).expect("members have text keys")
 }
 
-/// JSON on one line, without what stands between its tokens. `None` of what is none.
+/// Removes white space between the tokens of JSON. Returns `None` if it is not valid JSON.
 pub(crate) fn minified(text: &str) -> Option<String> {
     raw(text).ok()?;
     let (mut quoted, mut escaped) = (false, false);
@@ -45,7 +45,8 @@ pub(crate) fn minified(text: &str) -> Option<String> {
     Some(kept.collect())
 }
 
-/// JSON that is on one line on as many as it has members, to be read. Depth is seen to a point; what is long stays on its line.
+/// Formats minified JSON on several lines. Beyond the maximum depth there is no further
+/// indentation. Very long JSON stays on one line.
 pub(crate) fn spread(minified: &str) -> String {
     if minified.len() > SPREAD_BYTES {
         return minified.to_owned();
@@ -69,7 +70,7 @@ pub(crate) fn spread(minified: &str) -> String {
             line(&mut spread, depth);
         }
         spread.push(char);
-        // What is in a text opens nothing.
+        // Brackets within strings do not count.
         before = if outside { char } else { '"' };
         match char {
             '{' | '[' if outside => depth += 1,
@@ -80,7 +81,7 @@ pub(crate) fn spread(minified: &str) -> String {
     spread
 }
 
-/// A number as JSON has it, of what browsers take for one: `.5` and `007` too.
+/// Converts a number that browsers accept to JSON, for example `.5` or `007`.
 pub(super) fn number(text: &str) -> Option<String> {
     let text = text.trim();
     let (sign, rest) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));

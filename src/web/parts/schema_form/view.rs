@@ -1,4 +1,4 @@
-//! A form as it is shown.
+//! Markup of a form.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,25 +10,25 @@ use super::{
 };
 use crate::parts::{sample, text};
 
-/// Characters of a value to choose that are shown.
+/// Maximum shown characters of a choice.
 const VALUE: usize = 80;
-/// Lines of a field for longer texts, and for JSON.
+/// Lines of a multi-line field, and of a JSON field.
 const ROWS: &str = "3";
 const JSON_ROWS: &str = "5";
 
-/// The field of all members that have none of their own.
+/// Id of the JSON field for the rest.
 const OTHERS: &str = "f0";
 
-/// What is filled in, and what is wrong with it.
+/// Typed contents and problems of a form.
 struct Filled<'a> {
     draft: &'a Draft,
     problems: &'a [Problem],
-    /// Whether other members are, of which one may be what a field has to have.
+    /// Whether the JSON field has contents, which may include required fields.
     others: bool,
 }
 
 impl Form<'_> {
-    /// The fields with what was typed, and what is wrong with each.
+    /// Shows the fields with their contents and problems.
     pub(crate) fn shown(&self, draft: &Draft, problems: &[Problem]) -> Markup {
         let filled = Filled { draft, problems, others: !draft.get("").is_empty() };
         html! {
@@ -37,7 +37,7 @@ impl Form<'_> {
         }
     }
 
-    /// Where the field of a member is, or of what it is a part of.
+    /// Returns the id of the field for a pointer, or of the closest parent with a field.
     pub(crate) fn place(&self, pointer: &str) -> String {
         let mut pointer = pointer;
         loop {
@@ -87,7 +87,7 @@ impl Filled<'_> {
         }
     }
 
-    /// All members that have no field.
+    /// Shows the JSON field for properties without a field.
     fn others(&self, form: &Form) -> Markup {
         let typed = self.draft.get("");
         let wrong = self.problems.iter().any(|problem| form.place(&problem.pointer) == OTHERS);
@@ -108,12 +108,12 @@ impl Filled<'_> {
     }
 }
 
-/// What is typed into.
+/// An input element.
 struct Control<'a> {
     id: &'a str,
     note: &'a str,
     typed: &'a str,
-    /// Whether the browser is to ask for it.
+    /// Whether the browser must require it.
     must: bool,
     wrong: bool,
 }
@@ -150,7 +150,7 @@ impl Control<'_> {
             textarea id=(self.id) name={ (PREFIX) (field.pointer) } class=[class] rows=(rows) required[self.must] autocomplete="off"
                 minlength=[limits.shortest] maxlength=[limits.longest] spellcheck=[class.map(|_| "false")] placeholder=[skeleton]
                 aria-describedby=(self.note) aria-invalid=[self.wrong.then_some("true")] {
-                // The first line end of a field is taken for markup.
+                // Browsers drop the first line break of a text area.
                 "\n" (self.typed)
             }
         }
@@ -167,12 +167,12 @@ impl Control<'_> {
     }
 }
 
-/// Whether a problem is of this member, or of a part of it.
+/// Returns whether a problem concerns this pointer or a part of it.
 fn is_of(problem: &str, pointer: &str) -> bool {
     problem.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What is expected of a kind that does not say so by itself.
+/// Returns a hint for kinds that need one.
 fn how(kind: &Kind) -> Option<&'static str> {
     match kind {
         Kind::Lines(ListItem::Text) => Some("One a line."),
@@ -183,7 +183,7 @@ fn how(kind: &Kind) -> Option<&'static str> {
     }
 }
 
-/// A value to choose, which is JSON, as it is read: a text without its quotes.
+/// Returns the label of a choice, which is JSON: a string without its quotes.
 fn label(value: &str) -> String {
     let bare = serde_json::from_str::<String>(value).ok().filter(|text| text::plain(text) == text.as_str() && !text.trim().is_empty());
     let told = bare.unwrap_or_else(|| value.to_owned());

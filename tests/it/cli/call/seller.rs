@@ -1,4 +1,4 @@
-//! Who is paid: a host whose answers are lost on the way, and sellers that do as the test says.
+//! Sellers: a proxy that loses the host's answers, and sellers that behave as a test says.
 
 use std::sync::{
     Arc, Mutex,
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 const HEADERS: [&str; 3] = ["payment-signature", "x-payment", "idempotency-key"];
 
-/// Between a shell and a host: what answers a payment is lost, once the host has given it.
+/// A proxy between a shell and a host. It drops answers to payments after the host has sent them.
 pub struct Losing {
     pub url: String,
     shared: Arc<Shared>,
@@ -26,7 +26,7 @@ pub struct Losing {
 #[derive(Default)]
 struct Shared {
     host: String,
-    /// 1: answers to payments; 2: and to what is asked of payments; 0: nothing.
+    /// 1: drops answers to payments; 2: also answers to questions about payments; 0: drops nothing.
     loses: AtomicU8,
     paid: Mutex<Vec<String>>,
     forged: Mutex<Option<String>>,
@@ -43,17 +43,17 @@ impl Losing {
         self.shared.loses.store(u8::from(loses), Ordering::SeqCst);
     }
 
-    /// The same, and nobody can ask what became of them.
+    /// Also drops the answers to questions about payments.
     pub fn lose_all(&self, loses: bool) {
         self.shared.loses.store(2 * u8::from(loses), Ordering::SeqCst);
     }
 
-    /// Names this receipt with each answer to a payment.
+    /// Puts this receipt into each answer to a payment.
     pub fn forge(&self, receipt: &str) {
         *self.shared.forged.lock().unwrap() = Some(receipt.to_owned());
     }
 
-    /// What paid, in the order in which it came.
+    /// Returns the payments in the order of their arrival.
     pub fn paid(&self) -> Vec<String> {
         self.shared.paid.lock().unwrap().clone()
     }
@@ -66,12 +66,12 @@ async fn serve(router: Router) -> String {
     url
 }
 
-/// What pays, of a request.
+/// Returns the payment of a request.
 fn payment(headers: &HeaderMap) -> Option<String> {
     HEADERS.iter().find_map(|name| Some(headers.get(*name)?.to_str().unwrap().to_owned()))
 }
 
-/// An answer that breaks off.
+/// Returns an answer that breaks off.
 pub fn broken() -> Response {
     let pieces = [Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("cut"))];
     Body::from_stream(futures_util::stream::iter(pieces)).into_response()
@@ -107,14 +107,14 @@ async fn forward(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, mu
     response
 }
 
-/// A seller that is no Tollhouse, and does as it is told.
+/// A seller without Tollhouse that behaves as a test says.
 pub struct Seller {
     pub url: String,
     books: Arc<Books>,
 }
 
 struct Books {
-    /// Whether it says of every payment that it has not heard of it.
+    /// Whether it claims not to know any payment.
     heard_nothing: AtomicBool,
     paid: Mutex<Vec<Value>>,
     challenge: Box<dyn Fn() -> Response + Send + Sync>,
@@ -136,12 +136,12 @@ impl Seller {
         Self { url, books }
     }
 
-    /// From now on it says of every payment that it has not heard of it.
+    /// From now on, claims not to know any payment.
     pub fn hears_nothing(&self) {
         self.books.heard_nothing.store(true, Ordering::SeqCst);
     }
 
-    /// The payments that came, decoded.
+    /// Returns the payments that arrived, decoded.
     pub fn paid(&self) -> Vec<Value> {
         self.books.paid.lock().unwrap().clone()
     }
@@ -161,7 +161,7 @@ async fn sell(State(books): State<Arc<Books>>, uri: Uri, headers: HeaderMap) -> 
     (books.answer)(&payment)
 }
 
-/// A way to pay $0.01 in play money.
+/// Returns an entry of `accepts` for a simulated payment of $0.01.
 pub fn way() -> Value {
     json!({
         "scheme": "exact", "network": "eip155:84532", "amount": "10000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
@@ -169,13 +169,13 @@ pub fn way() -> Value {
     })
 }
 
-/// A challenge of v2.
+/// Returns a v2 challenge.
 pub fn asks(ways: &[Value]) -> Response {
     let challenge = json!({ "x402Version": 2, "error": "payment required", "resource": { "url": "http://x/weather" }, "accepts": ways });
     (axum::http::StatusCode::PAYMENT_REQUIRED, [("payment-required", STANDARD.encode(challenge.to_string()))], "{}").into_response()
 }
 
-/// A settlement as a header says it.
+/// Returns the value of a header with a settlement.
 pub fn settled(amount: &str) -> String {
     STANDARD.encode(json!({ "success": true, "transaction": "0xabc", "network": "eip155:84532", "amount": amount }).to_string())
 }

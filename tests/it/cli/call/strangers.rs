@@ -1,4 +1,5 @@
-//! Sellers that are no Tollhouse, and such that mean ill: none gets more than the limit, and none is believed.
+//! Sellers without Tollhouse, including malicious ones. None gets more than the limit, and none is
+//! trusted.
 
 use std::{
     fs::{Permissions, set_permissions},
@@ -21,7 +22,8 @@ use super::{
 };
 use crate::harness::{Host, js};
 
-/// Somebody with a key, whose profile is of another host than the sellers'.
+/// Returns a host, and a shell with a payer key whose profile is for that host, not for the
+/// sellers.
 async fn elsewhere() -> (Host, Shell) {
     let host = Host::start().await;
     let shell = Shell::at(&host.url);
@@ -122,7 +124,8 @@ async fn terms_that_change_once_they_are_paid_get_no_second_signature() {
     let id = told(&ran.stderr);
     assert!(ran.stderr.contains("it was charged at most once") && ran.stderr.contains("the answer was 402: payment required"), "{ran:?}");
     assert_eq!(seller.paid().len(), 1);
-    // It has a signature, and nobody says that it is worth nothing: the same request is not paid for again by itself.
+    // The payment is signed, and nobody says that it is void. The same request is not paid again
+    // automatically.
     let ran = shell.run(&["call", &url]).await.is(6).said("");
     assert!(told(&ran.stderr) == id && seller.paid().len() == 1, "{ran:?}");
     shell.run(&["call", &url, "--again"]).await.is(6);
@@ -147,7 +150,7 @@ async fn a_payment_follows_nobody_elsewhere() {
     assert!(thief.paid().is_empty());
 }
 
-/// One that was lost may arrive yet, whatever is said of those behind it.
+/// An attempt whose answer was lost may still succeed, whatever the answers to later attempts say.
 #[tokio::test]
 async fn a_payment_that_was_lost_once_is_not_given_up_because_a_later_time_was_refused() {
     for (status, code) in [(429, "rate_limited"), (422, "invalid_input")] {
@@ -167,7 +170,7 @@ async fn a_payment_that_was_lost_once_is_not_given_up_because_a_later_time_was_r
         let sent = seller.paid();
         assert!(sent.len() > 1 && sent.iter().all(|other| *other == sent[0]));
         assert_eq!(told(&shell.run(&["call", &url]).await.is(6).said("").stderr), id);
-        // Nor because it is refused once it is sent again.
+        // A refusal after `--resume` does not change that either.
         assert_eq!(told(&shell.run(&["call", "--resume", &id]).await.is(6).said("").stderr), id);
         assert!(seller.paid().iter().all(|other| *other == sent[0]));
     }
@@ -197,7 +200,7 @@ async fn an_answer_without_end_is_not_read_to_it() {
     let seller = Seller::new(|| asks(&[way()]), move |_| ([("payment-response", settled("10000"))], endless()).into_response()).await;
     let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(1).said("");
     assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("it was paid for"), "{ran:?}");
-    // Where nobody says that it was taken, that is not known.
+    // Without a confirmation it is unknown whether the payment was accepted.
     let silent = Seller::new(|| asks(&[way()]), move |_| endless().into_response()).await;
     let ran = shell.run(&["call", &format!("{}/weather", silent.url)]).await.is(6).said("");
     assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("--resume pmt_"), "{ran:?}");
@@ -233,7 +236,7 @@ async fn a_receipt_that_does_not_hold_is_warned_of() {
     host.publish(&js("other", 0.01, "export default () => 2;")).await;
     let shell = Shell::at(&host.url);
     funded(&shell).await;
-    // What another call was given, in front of the answer of this one.
+    // The seller puts the receipt of another call into its answer.
     let other = shell.run(&["call", "other"]).await.is(0);
     let at = other.stderr.find("rcpt_").unwrap();
     let receipt = other.stderr[at..].split(' ').next().unwrap().to_owned();

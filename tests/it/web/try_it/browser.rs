@@ -1,4 +1,4 @@
-//! A browser without script: it keeps cookies, and sends the forms of a page as they stand there.
+//! A browser without script. It keeps cookies, and submits the forms on a page unchanged.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -7,18 +7,18 @@ use reqwest::{Method, RequestBuilder};
 use super::super::{html, meant, text};
 use crate::harness::{Answer, Host};
 
-/// A browser on a host.
+/// A browser for one host.
 pub(super) struct Browser<'a> {
     pub(super) host: &'a Host,
     cookies: Mutex<BTreeMap<String, String>>,
 }
 
-/// A form of a page.
+/// A form on a page.
 #[derive(Debug, Clone)]
 pub(super) struct Form {
     pub(super) action: String,
     pub(super) fields: Vec<(String, String)>,
-    /// Label, and what it adds.
+    /// The label of a button, and the field that it adds.
     buttons: Vec<(String, Option<(String, String)>)>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Browser<'a> {
         self.send(self.host.request(Method::GET, path)).await
     }
 
-    /// What the browser sends when a form's button is pressed.
+    /// Returns the request that a button of a form causes.
     pub(super) fn request(&self, form: &Form, label: &str) -> RequestBuilder {
         let (_, adds) = form.buttons.iter().find(|(known, _)| known.contains(label)).unwrap_or_else(|| panic!("no `{label}`: {form:?}"));
         let mut body = form_urlencoded::Serializer::new(String::new());
@@ -64,12 +64,12 @@ impl<'a> Browser<'a> {
         self.send(self.request(form, label)).await
     }
 
-    /// Presses a button of the page.
+    /// Presses a button on a page.
     pub(super) async fn press_on(&self, page: &Answer, label: &str) -> Answer {
         self.press(&form(page, label), label).await
     }
 
-    /// The terms of a tool for this input, as JSON.
+    /// Fetches the terms of a tool for this input, given as JSON.
     pub(super) async fn terms(&self, slug: &str, input: &str) -> Answer {
         let page = self.get(&format!("/dashboard/tools/{slug}/try?as=json")).await.is(200);
         let form = form(&page, "See the terms").with("json", input);
@@ -84,7 +84,7 @@ impl<'a> Browser<'a> {
 }
 
 impl Form {
-    /// With a field filled in.
+    /// Fills a field in.
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
         let field = self.fields.iter_mut().find(|(known, _)| known == name);
         value.clone_into(&mut field.unwrap_or_else(|| panic!("no field `{name}`")).1);
@@ -96,7 +96,7 @@ impl Form {
         self
     }
 
-    /// With a button that only script presses.
+    /// Adds a button that only scripts press.
     pub(super) fn pressed_by_script(mut self, label: &str) -> Self {
         self.buttons.push((label.to_owned(), None));
         self
@@ -107,14 +107,14 @@ impl Form {
     }
 }
 
-/// All forms of a page's main part.
+/// Returns all forms in the main part of a page.
 pub(super) fn forms(page: &Answer) -> Vec<Form> {
     let html = html(page);
     let main = html.split("<main").nth(1).unwrap();
     main.split("<form").skip(1).map(|rest| read(rest.split("</form>").next().unwrap())).collect()
 }
 
-/// The form with this button.
+/// Returns the form with this button.
 pub(super) fn form(page: &Answer, label: &str) -> Form {
     let all = forms(page);
     let has = |form: &&Form| form.buttons.iter().any(|(known, _)| known.contains(label));

@@ -1,4 +1,4 @@
-//! A call is paid for once, however often its form is sent.
+//! A call is paid for once, however often its form is submitted.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::harness::{Answer, Facilitator, Host, Payer, Settles, eventually, js};
 
-/// The address of the browser's play wallet.
+/// Returns the address of the browser's wallet with simulated money.
 pub(super) fn payer(browser: &Browser<'_>) -> String {
     Payer::of(&browser.cookie("-play").expect("it has a wallet")).address
 }
@@ -40,7 +40,8 @@ async fn play_money_pays_once_for_a_form_that_is_sent_a_hundred_times() {
     let pays = form(&terms, "Call for $0.003 of play money");
     let payer = payer(&browser);
     assert_eq!(host.balance(&payer).await, 1_000_000, "nothing was taken for the terms");
-    // Pressed twice, loaded again, asked for again after it was lost.
+    // The button is pressed several times at once, and again later, as after a reload or a lost
+    // answer.
     let (first, others) = tokio::join!(browser.press(&pays, "Call"), join_all((0..49).map(|_| browser.press(&pays, "Call"))));
     let mut receipts = vec![receipt(&first.is(200))];
     for answer in others {
@@ -66,13 +67,13 @@ async fn whoever_goes_back_pays_with_the_same_payment() {
     let payment = |terms: &Answer| form(terms, "play money").get("payment").to_owned();
     assert_eq!(payment(&terms), payment(&again), "the page of the terms, loaded again");
     browser.press_on(&terms, "of play money").await.is(200);
-    // The form itself, loaded again: its answer may have been lost.
+    // The form is loaded again: the answer may have been lost.
     let anew = browser.press_on(&browser.get("/dashboard/tools/echo/try").await, "See the terms").await.is(200);
     assert!(text(&html(&anew)).contains("This call is paid for"));
     assert_eq!(labels(&anew)[..2], ["Show its answer · cannot be charged twice", "See the terms of a new answer"]);
     browser.press_on(&anew, "Show its answer").await.is(200);
     assert_eq!(host.balance(&payer(&browser)).await, 990_000);
-    // Who wants another answer says so, and that is one more call, once.
+    // A user who wants another answer asks for it explicitly. This is one more call, once.
     let wants = form(&anew, "See the terms of a new answer");
     for _ in 0..2 {
         let terms = browser.press(&wants, "See the terms").await.is(200);
@@ -164,7 +165,7 @@ async fn a_credit_pays_once_and_its_token_is_not_kept() {
         assert!(!html(&answer.is(200)).contains(&credit));
     }
     assert_eq!(host.credit_balance(&credit).await, 990_000);
-    // The same call, from pages that were loaded anew.
+    // The same call, from pages that were loaded again.
     let anew = form(&browser.terms("echo", "{}").await, "on this credit").with("credit", &credit);
     let kept = browser.press(&anew, "Call").await.is(200);
     assert!(text(&html(&kept)).contains("This time nothing was charged."));
@@ -172,7 +173,7 @@ async fn a_credit_pays_once_and_its_token_is_not_kept() {
     let more = form(&browser.press_on(&kept, "See the terms of a new answer").await.is(200), "on this credit").with("credit", &credit);
     browser.press(&more, "Call").await.is(200);
     assert_eq!(host.credit_balance(&credit).await, 980_000);
-    // The price is that of the page.
+    // The price is the one that the page showed.
     host.change("echo", &json!({ "priceUsd": 0.5 })).await;
     let quoted = form(&browser.terms("echo", r#"{"n":1}"#).await, "on this credit").with("credit", &credit);
     host.change("echo", &json!({ "priceUsd": 0.9 })).await;
@@ -221,7 +222,7 @@ async fn what_happens_is_told_as_it_happens() {
     assert_eq!(host.balance(&payer(&browser)).await, 990_000);
 }
 
-/// A host where money is real, as far as it knows, and the wallet's form with a payment in it.
+/// Starts a host with payments that it takes for real. Returns it and a payer.
 async fn of_a_wallet(facilitator: &Facilitator) -> (Host, Payer) {
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
@@ -262,7 +263,7 @@ async fn an_unknown_settlement_leaves_nothing_to_pay_with_but_the_same_payment()
     }
     assert_eq!(labels(&unknown), ["Ask again with the same payment · cannot be charged twice"]);
     assert_eq!(form(&unknown, "Ask again").get("payment"), pays.get("payment"));
-    // It turns out well.
+    // The settlement succeeds.
     facilitator.tell(Settles::Well);
     eventually("it is resolved", Duration::from_secs(60), async || {
         let again = browser.press_on(&unknown, "Ask again").await;

@@ -1,4 +1,4 @@
-//! What is typed into a form is the input that is sent, and what does not fit is named where it was typed.
+//! The input of a form is sent as typed, and invalid input is reported at its field.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn host() -> Host {
     host
 }
 
-/// What the tool was called with.
+/// Returns the input with which the tool was called.
 fn echoed(answer: &Answer) -> Value {
     let html = html(answer);
     let shown = html.split("<pre tabindex=\"0\"><code>").nth(1).unwrap().split("</code>").next().unwrap();

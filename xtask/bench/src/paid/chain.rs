@@ -1,4 +1,4 @@
-//! A chain of its own with the dollar token, and what stands before it: the stock facilitator, the stock middleware.
+//! A local chain with the dollar token, and the standard facilitator and middleware for it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -16,17 +16,19 @@ use crate::{
     client::{Client, Request},
 };
 
-/// The token, as x402 clients know it, and Multicall3, as the stock facilitator does.
+/// The token's address that x402 clients expect, and Multicall3, which the standard facilitator
+/// needs.
 const TOKEN: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const MULTICALL: &str = "0xcA11bde05977b3631167028862bE2a173976CA11";
 
-/// The first and the third of the keys that anvil gives money to: the facilitator's and the host's. The second mints.
+/// The first and the third key that anvil funds: the facilitator's and the host's. The second one
+/// mints.
 const FACILITATOR_KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 pub(crate) const HOST_KEY: &str = "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
 const MINTER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 pub(crate) const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-/// A program that says in one line where it listens. Dropping it ends the process.
+/// A program that prints a line with its address. Dropping it ends the process.
 pub(crate) struct Listening {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -42,7 +44,7 @@ impl Listening {
                 break line[at..].trim().parse();
             }
         };
-        // What else it says must not fill the pipe.
+        // Read its further output, so that the pipe does not fill up.
         thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, address: address? })
     }
@@ -61,12 +63,12 @@ impl Drop for Listening {
 /// anvil with the token.
 pub(crate) struct Chain {
     anvil: Listening,
-    /// Blocks' states, which it leaves behind.
+    /// Folder of block states, which anvil does not remove.
     _states: TempDir,
 }
 
 impl Chain {
-    /// A chain; with more arguments for anvil.
+    /// Starts a chain, with more arguments for anvil.
     pub(crate) fn start(options: &Options, args: &[&str]) -> Result<Self, Failure> {
         let mut anvil = Command::new(options.clients.join("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"));
         let states = tempfile::tempdir()?;
@@ -91,7 +93,7 @@ impl Chain {
         if answer["error"].is_null() { Ok(answer["result"].take()) } else { Err(format!("{method}: {answer}").into()) }
     }
 
-    /// Gives an address a million dollars, and waits until it has them.
+    /// Gives an address a million dollars, and waits until they arrive.
     pub(crate) fn fund(&self, to: Address) -> Result<(), Failure> {
         let data = format!("0x40c10f19{}{:064x}", hex::encode(to.into_word()), 1_000_000_000_000_u64);
         let sent = self.rpc("eth_sendTransaction", json!([{ "from": MINTER, "to": TOKEN, "data": data }]))?;
@@ -101,14 +103,14 @@ impl Chain {
         Ok(())
     }
 
-    /// The stock facilitator, which settles on it.
+    /// Starts the standard facilitator for this chain.
     pub(crate) fn facilitator(&self, options: &Options) -> Result<Listening, Failure> {
         let mut node = Command::new(&options.node);
         Listening::start(node.args(["facilitator.mjs", &self.url()]).current_dir(&options.clients).env("PRIVATE_KEY", FACILITATOR_KEY))
     }
 }
 
-/// The stock middleware before a paid echo, through a facilitator.
+/// Starts the standard middleware before a paid echo.
 pub(crate) fn express(options: &Options, facilitator: &Listening) -> Result<Listening, Failure> {
     let mut node = Command::new(&options.node);
     Listening::start(node.args(["server.mjs", &facilitator.url(), PAY_TO]).current_dir(&options.express).env("NODE_ENV", "production"))

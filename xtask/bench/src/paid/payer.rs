@@ -1,4 +1,4 @@
-//! Someone who pays, ahead of the calls that are measured.
+//! A payer that prepares payments before the measured calls.
 
 use std::{borrow::Cow, net::SocketAddr, time::UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use crate::{
     client::{Client, Request},
 };
 
-/// Base Sepolia, as every chain here says it is.
+/// Chain id of Base Sepolia, which every local chain uses.
 const CHAIN: u64 = 84_532;
 
 sol! {
@@ -28,17 +28,17 @@ sol! {
     }
 }
 
-/// A key with an address.
+/// A key with its address.
 pub(crate) struct Payer {
     key: SigningKey,
     pub(crate) address: Address,
 }
 
-/// What a server asks for one call.
+/// A server's challenge for one call.
 pub(crate) struct Challenge(Value);
 
 impl Challenge {
-    /// What `request` is answered without payment.
+    /// Returns the challenge of `request` without payment.
     pub(crate) fn of(address: SocketAddr, request: &Request) -> Result<Self, Failure> {
         let mut client = Client::connect(address)?;
         let status = client.ask(request)?;
@@ -48,7 +48,7 @@ impl Challenge {
 }
 
 impl Payer {
-    /// A payer with a new key.
+    /// Creates a payer with a new key.
     pub(crate) fn new() -> Result<Self, Failure> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
@@ -57,7 +57,7 @@ impl Payer {
         Ok(Self { key, address })
     }
 
-    /// `request` so many times, each with a payment of its own, valid for ten minutes.
+    /// Returns copies of `request`, each with its own payment that is valid for ten minutes.
     pub(crate) fn paid(&self, request: &Request, challenge: &Challenge, times: usize) -> Result<Vec<Request>, Failure> {
         (0..times).map(|_| Ok(request.clone().with("payment-signature", &self.payment(challenge)?))).collect()
     }

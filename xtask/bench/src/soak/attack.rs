@@ -1,4 +1,4 @@
-//! Those who tell another builder's tools what to do.
+//! Attackers that trigger another builder's hostile tools.
 
 use std::{
     collections::BTreeMap,
@@ -17,15 +17,16 @@ use crate::{
     hostile::{self, KINDS},
 };
 
-/// Addresses of loopback's that one attacker comes from in turn: a caller who has a tool stopped again and again is slowed.
+/// Loopback addresses that one attacker uses in turn, because a caller whose runs keep being
+/// stopped is slowed.
 const ADDRESSES: u8 = 40;
-/// How often one attacker asks at most.
+/// Minimum time between two requests of one attacker.
 const PACE: Duration = Duration::from_millis(50);
 
-/// What came of the attacks.
+/// The results of the attacks.
 pub(super) struct Attack {
     count: AtomicU64,
-    /// Answers by status; 0 where none came.
+    /// Number of answers by status. 0 means no answer.
     met: Mutex<BTreeMap<u16, u64>>,
 }
 
@@ -40,7 +41,7 @@ impl Attack {
         KINDS.len()
     }
 
-    /// How many calls were made.
+    /// Returns the number of calls made.
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -49,7 +50,7 @@ impl Attack {
         format!("{:?}", self.met.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Attacks until it is over.
+    /// Attacks until the end.
     pub(super) fn go_on(&self, host: SocketAddr, number: usize, over: &AtomicBool) {
         for turn in number.. {
             let (kind, _) = KINDS[turn % KINDS.len()];

@@ -1,32 +1,36 @@
-//! Whether what was seen is flat.
+//! Judges whether the measurements are flat.
 //!
-//! Judged are the rows behind the first turn of retention, by the lowest in each half of them: what leaks raises the floor, and what
-//! the store's file takes while the disk is slow it gives back. In a long run memory may not creep either, however slowly.
+//! Only rows after the first round of retention count, and of each half of them the lowest value: a
+//! leak raises the floor, but the store's file may shrink again after the disk was slow. In a long
+//! run, memory must not creep either.
 
 use super::seen::Row;
 use crate::Failure;
 
-/// What a run keeps, and how much its floor may rise.
+/// Settings of a run, and how much its floor may rise.
 pub(super) struct Scale {
-    /// Receipts of free calls, of which there are most.
+    /// Retained receipts of free calls, the most frequent records.
     pub(super) receipts: u64,
     pub(super) others: u64,
-    /// Percent of the floor.
+    /// Tolerated rise of the floor, in percent.
     pub(super) tolerance: f64,
-    /// Who attacks at once.
+    /// Number of concurrent attackers.
     pub(super) attackers: usize,
-    /// How fast memory may grow, in megabytes a minute, where the run is long enough to tell.
+    /// Tolerated growth of memory in megabytes per minute, if the run is long enough to measure it.
     pub(super) creep: Option<f64>,
-    /// Whether looks are so far apart that who ends just now is not seen twice.
+    /// Whether measurements are far enough apart that a process which is just ending is not seen
+    /// twice.
     pub(super) apart: bool,
 }
 
-/// Runs shorter than this, in seconds, keep less and are attacked less. Without retention the folder would double in either.
+/// Runs shorter than this, in seconds, have less retention and fewer attacks. In either form the
+/// folder would double without retention.
 const LONG: u64 = 300;
-/// Runs shorter than this, in seconds, tolerate more: caches fill and the store finds its size for a good part of them.
+/// Runs shorter than this, in seconds, have more tolerance, because caches and the store grow to
+/// their normal size during a good part of them.
 const TELLING: u64 = 1_200;
 
-/// How many descriptors more there may be at least: the store opens files as it grows.
+/// Minimum tolerance for descriptors, because the store opens files as it grows.
 const DESCRIPTORS: u64 = 8;
 
 impl Scale {
@@ -41,11 +45,11 @@ impl Scale {
     }
 }
 
-/// Says whether memory, disk and descriptors were flat, and all processes were waited for.
+/// Checks that memory, disk and descriptors were flat, and all processes were reaped.
 pub(super) fn judge(rows: &[Row], scale: &Scale) -> Result<(), Failure> {
-    // Twice as many calls as receipts are kept: each that is there came after one that went.
+    // With twice as many calls as retained receipts, each retained one has replaced an older one.
     let first = rows.iter().position(|row| row.calls >= 2 * scale.receipts).ok_or("too few calls: retention had no turn; take longer")?;
-    // The store finds its size while it turns for the first times.
+    // The store grows to its normal size during the first rounds.
     let judged = &rows[first.max(rows.len() / 3)..];
     if judged.len() < 5 {
         return Err("too few rows behind retention's first turn; take longer".into());
@@ -70,7 +74,7 @@ pub(super) fn judge(rows: &[Row], scale: &Scale) -> Result<(), Failure> {
         grew.push("descriptors");
     }
     let most = judged.iter().map(|row| row.receipts).max().unwrap_or_default();
-    // What a turn has not come to yet.
+    // Records that the current round has not reached yet.
     let late = (judged[judged.len() - 1].calls / judged.len() as u64).max(scale.receipts);
     if most > scale.receipts + late {
         return Err(format!("{most} free receipts are there, {} were to be kept", scale.receipts).into());
@@ -81,14 +85,15 @@ pub(super) fn judge(rows: &[Row], scale: &Scale) -> Result<(), Failure> {
     if grew.is_empty() { Ok(()) } else { Err(format!("{} grew", grew.join(" and ")).into()) }
 }
 
-/// The lowest in either half of the rows.
+/// Returns the lowest value in each half of the rows.
 fn floors(rows: &[Row], of: fn(&Row) -> f64) -> (f64, f64) {
     let (first, second) = rows.split_at(rows.len() / 2);
     let floor = |half: &[Row]| half.iter().map(of).fold(f64::INFINITY, f64::min);
     (floor(first), floor(second))
 }
 
-/// How fast memory grows, in megabytes a minute: the slope of the line that is nearest to all rows.
+/// Returns the growth of memory in megabytes per minute: the slope of the least-squares line
+/// through all rows.
 fn creep(rows: &[Row]) -> f64 {
     let count = rows.len() as f64;
     let mean = |of: fn(&Row) -> f64| rows.iter().map(of).sum::<f64>() / count;
@@ -119,7 +124,7 @@ mod tests {
     #[test]
     fn what_goes_up_and_down_is_flat_and_what_creeps_is_not() {
         assert!(judge(&rows(|n| if n.is_multiple_of(2) { 90.0 } else { 110.0 }), &SCALE).is_ok());
-        // It may find its size first.
+        // Growth at the beginning is accepted.
         assert!(judge(&rows(|n| 100.0 * f64::from(n.min(10))), &SCALE).is_ok());
         let creeps = judge(&rows(|n| 100.0 + f64::from(n)), &SCALE).unwrap_err().to_string();
         assert_eq!(creeps, "disk grew");

@@ -1,4 +1,4 @@
-//! What can be seen of the host from outside.
+//! Measurements of the host from outside.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use tollhouse::operate::disk::taken;
 
 use crate::Failure;
 
-/// What was seen at one moment.
+/// One measurement.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Look {
     /// In bytes.
@@ -14,13 +14,13 @@ pub(super) struct Look {
     disk: f64,
     descriptors: u64,
     workers: u64,
-    /// Processes that have ended, and that nobody has waited for.
+    /// Processes that have ended and are not reaped.
     dead: Vec<u32>,
-    /// How many of them were seen dead before.
+    /// Number of them that were already there before.
     forgotten: u64,
 }
 
-/// What was seen in a while: the most of each, and the least of memory and descriptors.
+/// Measurements of a period: the maximum of each, and the minimum of memory and descriptors.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Row {
     pub(super) seconds: f64,
@@ -66,7 +66,7 @@ impl Row {
         }
     }
 
-    /// The row as the table has it.
+    /// Formats the row for the table.
     pub(super) fn line(&self, before: Self) -> String {
         let rate = (self.calls - before.calls) as f64 / (self.seconds - before.seconds);
         format!(
@@ -84,12 +84,12 @@ impl Row {
     }
 }
 
-/// Children of a process that have ended, and that it has not waited for.
+/// Returns the child processes that have ended and are not reaped.
 pub(super) fn dead(process: u32) -> Result<Vec<u32>, Failure> {
     Ok(children(process)?.into_iter().filter(|(_, state)| state == "Z").map(|(child, _)| child).collect())
 }
 
-/// With the state of each.
+/// Returns the child processes with their states.
 fn children(process: u32) -> Result<Vec<(u32, String)>, Failure> {
     let parent = process.to_string();
     let processes = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -102,7 +102,7 @@ fn children(process: u32) -> Result<Vec<(u32, String)>, Failure> {
     Ok(of_it.collect())
 }
 
-/// The resident memory of a process, in bytes.
+/// Returns the resident memory of a process, in bytes.
 fn resident(process: u32) -> Result<f64, Failure> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the system does not say what memory the host has")?;

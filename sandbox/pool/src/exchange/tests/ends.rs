@@ -1,5 +1,6 @@
-//! What each end of a call means: what its caller is told, whether there is an answer to charge for, how the pool counts it,
-//! whether it counts against its endpoint, and whether its worker serves another call.
+//! Consequences of each end of a call: its outcome for the caller, whether there is an answer to
+//! charge for, how the pool counts it, whether it counts against the endpoint, and whether the
+//! worker serves another call.
 
 use std::sync::atomic::Ordering;
 
@@ -9,17 +10,17 @@ use tollhouse_protocol::{Problem, Side, Thrown};
 use super::*;
 use crate::{PoolConfig, PoolError, alarm::Round, core::Core, lease::Lease, process::Process, watchdog::Look};
 
-/// How a worker comes to its end.
+/// How a worker ends a call.
 enum By {
-    /// It says so.
+    /// It sends this outcome.
     Worker(Outcome),
-    /// It says so, and more behind it.
+    /// It sends this outcome and more bytes after it.
     Talking(Outcome),
-    /// It says so, beyond its limits but within the grace.
+    /// It sends this outcome beyond its limits but within the grace.
     Late(Outcome),
-    /// Its stream ends, after these bytes.
+    /// Its stream ends after these bytes.
     Bytes(&'static [u8]),
-    /// The watchdog ends it, whatever it says.
+    /// The watchdog ends it, whatever it sends.
     Watchdog(Limits),
 }
 
@@ -51,7 +52,7 @@ fn unfit(side: Side) -> Outcome {
     Outcome::Unfit(side, vec![Problem { pointer: "/a".into(), message: "a is required".into() }])
 }
 
-/// Looks until the meter has a verdict, as the watchdog would.
+/// Looks until the meter has a verdict, as the watchdog does.
 fn look_until_over(link: &Link) {
     let patience = Instant::now() + Duration::from_secs(20);
     while !matches!(link.meter.look(std::process::id(), Round::Tick, Duration::ZERO), Look::Over(_)) {
@@ -80,7 +81,7 @@ async fn end(by: By) -> Ended {
     }
 }
 
-/// What the pool makes of it.
+/// Returns how the pool counts this end.
 async fn weigh(ended: &Ended) -> (Counted, Endpoint, Worker) {
     let core = Core::new(PoolConfig { breaker_kills: 1, ..PoolConfig::new("/bin/false") }).unwrap();
     core.note_end(("x", None), ended);
@@ -115,7 +116,7 @@ async fn each_end_has_its_row() {
     let unlisted = |side| Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "does not fit the schema".into() }]);
     #[rustfmt::skip]
     let rows = [
-        // A call that ran to its own end. Only what it returned is charged for.
+        // Calls that ended normally. Only a returned result is charged for.
         (By::Worker(returned(1)), returned(1), Call, Untouched, Kept),
         (By::Worker(thrown()), thrown(), Call, Untouched, Kept),
         (By::Worker(unfit(Side::Input)), unfit(Side::Input), Call, Untouched, Kept),
@@ -123,7 +124,7 @@ async fn each_end_has_its_row() {
         (By::Talking(returned(1)), returned(1), Call, Untouched, Ended),
         (By::Late(returned(1)), returned(1), Call, Untouched, Ended),
         (By::Late(thrown()), thrown(), Call, Untouched, Ended),
-        // One that its worker stopped.
+        // Calls that the worker stopped.
         (said(CpuTime { limit_ms: 1 }), stopped(CpuTime { limit_ms: 1 }), Stop, Held, Ended),
         (said(WallTime { limit_ms: 1 }), stopped(WallTime { limit_ms: 1 }), Stop, Held, Ended),
         (said(Memory { limit_bytes: 1 }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
@@ -137,12 +138,12 @@ async fn each_end_has_its_row() {
         (said(OutputDepth { limit: 1 }), stopped(OutputDepth { limit: 1 }), Stop, Held, Ended),
         (said(Ops { what: "ops".into(), limit: 1 }), stopped(Ops { what: "ops".into(), limit: 1 }), Stop, Held, Ended),
         (said(Deadlock), stopped(Deadlock), Stop, Held, Ended),
-        // One that the host stopped.
+        // Calls that the host stopped.
         (By::Worker(returned(large as usize + 1)), stopped(OutputSize { limit_bytes: large }), Stop, Held, Ended),
         (By::Watchdog(Limits { wall_ms: 0, ..ample }), stopped(WallTime { limit_ms: 0 }), Stop, Held, Ended),
         (By::Watchdog(Limits { cpu_ms: 0, ..ample }), stopped(CpuTime { limit_ms: 0 }), Stop, Held, Ended),
         (By::Watchdog(Limits { rss_bytes: 1, ..ample }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
-        // One whose worker is gone, or cannot be believed.
+        // Calls whose worker is gone or broke the protocol.
         (said(Crashed), stopped(Crashed), Crash, Held, Ended),
         (By::Bytes(b""), stopped(Crashed), Crash, Held, Ended),
         (By::Bytes(b"\x10\0\0\0half"), stopped(Crashed), Crash, Held, Ended),

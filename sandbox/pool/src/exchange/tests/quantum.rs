@@ -1,4 +1,4 @@
-//! Calls that compute for long.
+//! Long computations.
 
 use tokio::time::Instant;
 

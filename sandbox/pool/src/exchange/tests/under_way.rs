@@ -1,4 +1,4 @@
-//! What a call has under way: ops wait until their bytes fit, and are then answered.
+//! Bytes in transit: ops wait until their bytes fit, and are answered then.
 
 use tokio::sync::Semaphore;
 use tollhouse_protocol::limits::CALL_BYTES;
@@ -7,7 +7,7 @@ use super::{super::ops::Ops, *};
 
 const MIB: usize = 1 << 20;
 
-/// Answers reads with a mebibyte, each once it is let go on.
+/// Answers reads with 1 MiB each, whenever the test permits one.
 struct Slow {
     begun: Mutex<usize>,
     go_on: Semaphore,
@@ -44,7 +44,7 @@ fn read(op: u32) -> ToHost {
     ToHost::Op { op, request: OpRequest::FileRead { path: "p".into() } }
 }
 
-/// Runs a call of `owner` whose worker does what `script` says.
+/// Runs a call of `owner` whose worker follows `script`.
 async fn call<F: Future<Output = ()>>(flow: &Flow, owner: &str, host: &Slow, script: impl FnOnce(Peer) -> F) -> Ended {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, scheduler, limits) = (link(ours), scheduler(), Limits { ops_in_flight: 32, ..Limits::default() });
@@ -60,7 +60,7 @@ async fn call<F: Future<Output = ()>>(flow: &Flow, owner: &str, host: &Slow, scr
     ended
 }
 
-/// Lets the other tasks of the test do all they can.
+/// Lets the other tasks of the test run as far as they can.
 async fn settled() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -91,7 +91,7 @@ async fn answers_count_until_the_socket_has_taken_them() {
     drop(ops);
     assert_eq!(flow.held(), 0);
 
-    // One that waits because of them counts as well.
+    // An op that waits because of the unsent bytes counts as well.
     let mut ops = Ops::new(&host, &limits, flow.account("a"));
     ops.note_unsent(1_000);
     ops.ask(1, request()).unwrap();
@@ -118,14 +118,14 @@ async fn op_that_does_not_fit_in_what_a_call_has_waits_and_is_then_answered() {
             peer.say(&(1..=32).map(read).collect::<Vec<_>>()).await;
             peer
         };
-        // A timer takes no bytes, and waits behind nobody.
+        // A timer takes no bytes and does not wait behind other ops.
         peer.say(&[ToHost::Op { op: 33, request: OpRequest::Sleep { ms: 1 } }]).await;
         hears_all(&mut peer, 1).await;
         settled().await;
         assert_eq!(host.begun(), 1 + 7, "seven answers of a mebibyte, and a little for each request");
         assert!(flow.held() <= CALL_BYTES);
         host.go_on.add_permits(32);
-        // Whose answers nobody takes.
+        // Nobody takes these answers.
         settled().await;
         assert!(host.begun() < 32 && flow.held() <= CALL_BYTES + MIB, "{} begun, {} held", host.begun(), flow.held());
         hears_all(&mut peer, 32).await;
@@ -167,7 +167,8 @@ async fn owner_that_fills_its_share_leaves_the_calls_of_others_alone() {
     assert_eq!(flow.held(), 0, "calls that nobody waits for hold nothing");
 }
 
-/// There is no circle of waits: what a call waits for is its own, or room that is not needed for the first op.
+/// There is no deadlock: a call waits only for its own ops, or for room that its first op does not
+/// need.
 #[tokio::test]
 async fn calls_go_on_although_there_is_no_room_at_all() {
     let (flow, host) = (Flow::new(0), Slow::new(1_000));
@@ -187,7 +188,7 @@ async fn calls_go_on_although_there_is_no_room_at_all() {
 #[tokio::test]
 async fn request_beyond_what_a_call_has_is_a_stop() {
     let (flow, host) = (Flow::new(1 << 30), Slow::new(1));
-    // Some 3 MiB on the wire.
+    // About 3 MiB on the wire.
     let headers = vec![("n".repeat(20), String::new()); 150_000];
     let request = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
     let ended = call(&flow, "a", &host, |mut peer| async move {

@@ -1,4 +1,4 @@
-//! Calls that go ahead to a worker that is at another one.
+//! Calls that are sent ahead to a busy worker.
 
 use super::*;
 
@@ -25,7 +25,7 @@ async fn those_go_ahead_from_the_queue_who_are_first_and_pass_nobody_by() {
     let scheduler = scheduler(1);
     let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
     let asks = [("a", "x", Ahead::Now), ("a", "x", Ahead::Queued), ("b", "y", Ahead::Queued), ("a", "x", Ahead::Queued)];
-    // The first one finds nothing to go ahead to, and queues.
+    // The first call finds no worker to be sent ahead to, and queues.
     let mut waiting: Vec<_> = asks.map(|(owner, endpoint, ahead)| Box::pin(wait(&scheduler, ask(owner, endpoint), ahead))).into();
     assert!(goes_ahead((&mut waiting[0]).now_or_never()));
     waiting[0] = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Queued));
@@ -36,7 +36,7 @@ async fn those_go_ahead_from_the_queue_who_are_first_and_pass_nobody_by() {
     permit.send_ahead(9);
     assert!(goes_ahead((&mut waiting[1]).now_or_never()));
     assert!((&mut waiting[3]).now_or_never().is_none(), "another endpoint's call is before it");
-    // Leave that was given and not taken holds nothing.
+    // Permission to go ahead that was not used holds nothing.
     permit.send_ahead(9);
     drop(waiting);
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });

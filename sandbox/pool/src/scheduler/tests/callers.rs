@@ -1,4 +1,4 @@
-//! What one caller leaves to others.
+//! Limits per caller.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! What one owner leaves to the others.
+//! Limits per owner.
 
 use super::*;
 
-/// As many calls of `owner` as get in at once, all asleep.
+/// Returns as many calls of `owner` as are admitted at once, all parked.
 async fn asleep<'a>(scheduler: &'a Scheduler, owner: &'a str, calls: usize) -> Vec<Permit<'a>> {
     let mut asleep = vec![];
     for _ in 0..calls {
@@ -30,7 +30,7 @@ async fn sleeping_calls_of_one_owner_cost_another_none_of_its_own() {
     for _ in 0..1_000 {
         scheduler.acquire(ask("b", "y")).now_or_never().expect("it does not even wait").unwrap();
     }
-    // Another flood finds seven eighths of what is left, and even then there is something for the next.
+    // Another flood gets 7/8 of the rest, and even then something is left for the next owner.
     let second = asleep(&scheduler, "b", 400).await;
     assert_eq!((flood.len(), second.len()), (164, 21));
     assert!(scheduler.acquire(ask("c", "z")).now_or_never().is_some());
@@ -178,7 +178,8 @@ async fn long_calls_of_one_owner_make_room_for_another_however_many_they_are() {
     assert!(scheduler.0.lock().counts_nobody());
 }
 
-/// Random histories of many owners: nothing is lost or lent twice, and whoever may run does.
+/// Random histories of many owners: nothing is lost or granted twice, and every call that may run
+/// does.
 #[tokio::test(start_paused = true)]
 async fn owners_count_right_whatever_becomes_of_their_calls() {
     let scheduler = Scheduler::new(Rules { processes: 9, queue: 20, caller_queue: 20, background: 2, ..rules(3) });
@@ -207,7 +208,7 @@ async fn owners_count_right_whatever_becomes_of_their_calls() {
                     drop(scheduler.take_over(ask));
                 }
             };
-            // Every seventh goes away in the middle.
+            // Every seventh call is abandoned midway.
             let patience = if number.is_multiple_of(7) { step * 9 } else { Duration::from_secs(60) };
             let _ = timeout(patience, visit).await;
             assert!(scheduler.0.lock().leaves_nobody_waiting(&scheduler.0.rules), "somebody waits who may run");

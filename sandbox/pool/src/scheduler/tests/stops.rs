@@ -1,4 +1,4 @@
-//! Who is held, and who is slowed, when calls are stopped.
+//! Holds of endpoints and slowed callers after stops.
 
 use super::*;
 

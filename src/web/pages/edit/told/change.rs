@@ -1,4 +1,4 @@
-//! What a change does, field by field: one's own before it is published, and somebody else's that came in between.
+//! Changes by field: the user's own before publishing, and somebody else's.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// What is published next, and the statement that its builder makes of it.
+/// Shows the changes to publish, with the builder's attestation.
 pub(super) fn review(before: Option<&Draft>, draft: &Draft, statement: Option<&str>, unvouched: bool) -> Markup {
     let changed: Vec<_> = before.map(|before| draft.changed(before)).unwrap_or_default();
     html! {
@@ -49,7 +49,7 @@ pub(super) fn review(before: Option<&Draft>, draft: &Draft, statement: Option<&s
     }
 }
 
-/// What somebody else has changed since the form was begun, and what becomes of what was typed.
+/// Shows somebody else's changes since the form was opened, and the effect on the typed text.
 pub(super) fn conflict(base: &Draft, theirs: &Draft, ours: &Draft, revision: u64) -> Markup {
     let changed: Vec<_> = base.differing(theirs).collect();
     html! {
@@ -74,7 +74,7 @@ pub(super) fn conflict(base: &Draft, theirs: &Draft, ours: &Draft, revision: u64
     }
 }
 
-/// How it went on.
+/// Shows that the form continues from another revision.
 pub(super) fn went(revision: u64, taken: &[&str]) -> Markup {
     html! {
         p.notice role="status" {

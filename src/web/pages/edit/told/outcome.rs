@@ -1,4 +1,4 @@
-//! What a check and a run say.
+//! Outcomes of checks and runs.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -14,9 +14,9 @@ use crate::{
     },
 };
 
-/// Characters of a result that are shown.
+/// Maximum shown characters of a result.
 const RESULT_CHARS: usize = 20_000;
-/// Log lines that are shown.
+/// Maximum shown log lines.
 const LINES: usize = 100;
 
 pub(super) fn checked(check: &Value) -> Markup {
@@ -44,7 +44,7 @@ pub(super) fn checked(check: &Value) -> Markup {
     }
 }
 
-/// Capabilities and hosts by their names, where there are any.
+/// Shows the names of capabilities and hosts, if there are any.
 fn named(touches: &Value) -> Option<Markup> {
     let on = touches["capabilities"].as_object().into_iter().flatten().filter(|(_, on)| **on == true).map(|(name, _)| name.as_str());
     let hosts = touches["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -78,7 +78,7 @@ pub(super) fn ran(run: &Value, tool: &Value) -> Markup {
     }
 }
 
-/// What a run could use, and the hosts that it could reach.
+/// Shows the capabilities and hosts that a run could use.
 fn could(granted: &Value) -> Option<Markup> {
     let on = granted.as_object().into_iter().flatten().filter(|(_, on)| **on == true).map(|(name, _)| name.as_str());
     let hosts = granted["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str);
