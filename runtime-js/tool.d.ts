@@ -43,6 +43,7 @@ type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => T
 /**
  * What a handler answers. A JSON value is a 200 with it; nothing at all is `null`. A `Response` says status and headers too: of
  * the headers `content-type`, `content-language`, `content-disposition`, `location`, `retry-after` and `link` are told, 8 KiB at most.
+ * A status from 300 to 399 with `location` fails the call: clients would send the caller's payment or key to that address.
  * A call that throws, answers what JSON cannot say, or says `application/json` of what is not JSON, is not charged; nor is
  * one with a status other than 2xx, or one of MCP's own blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`.
  *
@@ -278,7 +279,7 @@ declare var Response: {
   readonly prototype: Response;
   new (body?: string | ToolBytes | URLSearchParams | null, init?: ToolResponseInit): Response;
   json(value: unknown, init?: ToolResponseInit): Response;
-  /** A whole URL. `status` is 302 unless given. */
+  /** A whole URL. `status` is 302 unless given. As an answer it fails the call: no tool redirects its callers. */
   redirect(url: string | URL, status?: number): Response;
   /** Throws: a tool answers with a status. */
   error(): never;
