@@ -96,6 +96,7 @@ mod under_way;
 mod unpaid;
 mod upgrades;
 mod upto;
+mod unpayable;
 mod versions;
 mod ways;
 mod web;
