@@ -68,6 +68,7 @@ mod payments;
 mod payouts;
 mod portable;
 mod quotes;
+mod proxied;
 mod reached;
 mod readiness;
 mod reading;
