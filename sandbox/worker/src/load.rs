@@ -3,7 +3,7 @@
 use deno_core::v8::{self, Global, Local, PinScope, script_compiler};
 use tollhouse_protocol::LoadError;
 
-use crate::{driver::Driver, nesting, stack::position, typescript};
+use crate::{advice::advised, driver::Driver, nesting, stack::position, typescript};
 
 /// Ways a source may say what its handler is, in the order they are tried. Each wraps it in text
 /// on its first and behind its last line, so that lines stay, and columns are set back.
@@ -61,7 +61,7 @@ pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &s
 /// `source` as JavaScript, with lines and columns as they were, unless it has code that TypeScript alone has.
 pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
     if !is_bare_function(source) {
-        return typescript::strip(source);
+        return typescript::strip(source).map_err(|error| advised(error, source));
     }
     let (before, after) = Form::Expression.wrapping();
     let body = source.trim_end().trim_end_matches(';');
@@ -100,7 +100,7 @@ fn compile(
     let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift.cast_signed(), false, -1, None, false, false, true, None);
     let mut unit = script_compiler::Source::new(text, Some(&origin));
     let Some(module) = script_compiler::compile_module(scope, &mut unit) else {
-        return Err(placed(syntax_error(scope, driver, shift), source));
+        return Err(advised(placed(syntax_error(scope, driver, shift), source), source));
     };
     let requests = module.get_module_requests();
     if requests.length() > 0 {
@@ -113,7 +113,7 @@ fn compile(
         return Err(error);
     }
     if module.instantiate_module(scope, refuse_import) != Some(true) {
-        return Err(placed(syntax_error(scope, driver, shift), source));
+        return Err(advised(placed(syntax_error(scope, driver, shift), source), source));
     }
     Ok(Global::new(scope, module))
 }
