@@ -48,6 +48,13 @@ pub(super) struct Deletion {
     cleared: bool,
 }
 
+impl Deletion {
+    /// Of an endpoint of which the slug is not known any more.
+    pub(super) fn of_nobody() -> Self {
+        Self { slug: String::new(), cleared: false }
+    }
+}
+
 /// A mark as it is stored.
 type Mark = Row<(Timestamp, EndpointId), Deletion>;
 
@@ -155,14 +162,14 @@ impl Catalog {
     }
 
     /// The time, as both this host and the store have it by now: where this host is ahead, that ends no mark early.
-    async fn now_for_sure(&self) -> Result<Timestamp, StoreError> {
+    pub(super) async fn now_for_sure(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() { Ok(now.min(self.store.now().await?)) } else { Ok(now) }
     }
 }
 
 /// A commit that another host has made meanwhile is made.
-fn done_once<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
+pub(super) fn done_once<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
     match committed {
         Ok(_) | Err(StoreError::Conflict) => Ok(()),
         Err(error) => Err(error),

@@ -7,7 +7,7 @@ use tollhouse_store::{Counted, Place, Table, schema};
 
 use super::entry::LogEntry;
 
-pub(super) const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
+pub(crate) const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
 
 /// Where a line stands in the log of its endpoint: its time, then a number that tells lines of one time apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

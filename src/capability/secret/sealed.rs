@@ -21,7 +21,7 @@ pub(super) struct Binding<'a> {
 /// A stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Sealed {
+pub(crate) struct Sealed {
     pub(super) key_id: String,
     /// Whose endpoint it was sealed for. A rotation starts from it; a call from who owns the endpoint now.
     pub(super) owner: String,
