@@ -257,7 +257,8 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         });
         parts
             .filter_map(|(part, _)| match part {
-                Part::Schema(schema) | Part::AnyOf([schema]) => Some(schema),
+                Part::Schema(schema) => Some(schema),
+                Part::AnyOf([schema]) => Some(*schema),
                 // Which one is meant depends on the way.
                 Part::AnyOf(_) => None,
             })
