@@ -169,8 +169,8 @@ struct Count<'s, 'n> {
     /// `None` while its own parts are being counted: met again it is a recursion.
     counted: HashMap<usize, Option<u64>>,
     open: Vec<Open<'s>>,
-    /// All schemas that were counted.
-    reached: Vec<&'s Value>,
+    /// All schemas that were counted, with those that each applies to the value itself.
+    reached: Vec<(&'s Value, Vec<&'s Value>)>,
 }
 
 impl<'s, 'n: 's> Count<'s, 'n> {
@@ -192,8 +192,9 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         self.counted.insert(part.key(), None);
         let left = match part {
             Part::Schema(schema) => {
-                self.reached.push(schema);
-                self.parts(schema)
+                let parts = self.parts(schema);
+                self.reached.push((schema, of_the_same_value(&parts)));
+                parts
             }
             Part::AnyOf(schemas) => schemas.iter().map(|schema| (Part::Schema(schema), step)).collect(),
         };
@@ -218,15 +219,17 @@ impl<'s, 'n: 's> Count<'s, 'n> {
     /// A schema that applies itself to the value that it is applied to, on whatever way: whether a value fits it is never decided.
     fn looped(&self) -> Option<&'s Value> {
         let key = |schema: &Value| std::ptr::from_ref(schema).addr();
+        let same: HashMap<usize, &[&'s Value]> = self.reached.iter().map(|(schema, same)| (key(schema), &same[..])).collect();
+        let of = |schema: &Value| same.get(&key(schema)).map_or(vec![], |same| same.to_vec());
         // True while it is on the way.
         let mut met: HashMap<usize, bool> = HashMap::new();
         let mut way: Vec<(&'s Value, Vec<&'s Value>)> = Vec::new();
-        for start in &self.reached {
+        for (start, _) in &self.reached {
             if met.contains_key(&key(start)) {
                 continue;
             }
             met.insert(key(start), true);
-            way.push((start, self.of_the_same_value(start)));
+            way.push((start, of(start)));
             while let Some((schema, left)) = way.last_mut() {
                 let Some(next) = left.pop() else {
                     met.insert(key(schema), false);
@@ -238,31 +241,12 @@ impl<'s, 'n: 's> Count<'s, 'n> {
                     Some(false) => {}
                     None => {
                         met.insert(key(next), true);
-                        way.push((next, self.of_the_same_value(next)));
+                        way.push((next, of(next)));
                     }
                 }
             }
         }
         None
-    }
-
-    /// What a schema applies to the value itself.
-    fn of_the_same_value(&self, schema: &'s Value) -> Vec<&'s Value> {
-        let parts = self.parts(schema).into_iter().filter(|(_, step)| match step {
-            Step::To(_) => true,
-            Step::Item(name, _) => matches!(*name, "allOf" | "anyOf" | "oneOf"),
-            Step::Keyword(name) => matches!(*name, "not" | "if" | "then" | "else"),
-            Step::Member(name, _) => matches!(*name, "dependentSchemas" | "dependencies"),
-            Step::Root => false,
-        });
-        parts
-            .filter_map(|(part, _)| match part {
-                Part::Schema(schema) => Some(schema),
-                Part::AnyOf([schema]) => Some(*schema),
-                // Which one is meant depends on the way.
-                Part::AnyOf(_) => None,
-            })
-            .collect()
     }
 
     /// What a schema applies to the value or to its parts.
@@ -326,6 +310,26 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         }
         pointer
     }
+}
+
+/// Those of the parts of a schema that it applies to the value itself.
+fn of_the_same_value<'s>(parts: &[(Part<'s>, Step<'s>)]) -> Vec<&'s Value> {
+    let is_same = |step: &Step<'_>| match step {
+        Step::To(_) => true,
+        Step::Item(name, _) => matches!(*name, "allOf" | "anyOf" | "oneOf"),
+        Step::Keyword(name) => matches!(*name, "not" | "if" | "then" | "else"),
+        Step::Member(name, _) => matches!(*name, "dependentSchemas" | "dependencies"),
+        Step::Root => false,
+    };
+    let parts = parts.iter().filter(|(_, step)| is_same(step));
+    parts
+        .filter_map(|(part, _)| match *part {
+            Part::Schema(schema) => Some(schema),
+            Part::AnyOf([schema]) => Some(*schema),
+            // Which one is meant depends on the way.
+            Part::AnyOf(_) => None,
+        })
+        .collect()
 }
 
 /// Levels of arrays and objects in `value`. Recursion is bounded by serde_json's own limit of 128.
