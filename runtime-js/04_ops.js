@@ -175,11 +175,25 @@
   }
 
   /**
-   * Throws if options are passed to `what`, which has none. Other values pass: `keys.map(kv.get)`
-   * passes numbers and arrays.
+   * Refuses what stands behind the `most` arguments that `what` takes. What is undefined or null counts as not given, and the index and
+   * the array of `keys.map(kv.get)` are let through.
    */
-  function noOptions(given, what) {
-    if (given !== null && typeof given === "object" && !ArrayIsArray(given)) throw new TypeError(`${what} has no options`);
+  function noMore(others, what, most) {
+    if (others.length === 2 && typeof others[0] === "number" && ArrayIsArray(others[1])) return;
+    for (let i = 0; i < others.length; i++) {
+      const given = others[i];
+      if (given === undefined || given === null) continue;
+      if (i === 0 && typeof given === "object" && !ArrayIsArray(given)) throw new TypeError(`${what} has no options`);
+      throw new TypeError(`${what} takes at most ${most} ${most === 1 ? "argument" : "arguments"}`);
+    }
+  }
+
+  /** The same behind the options of `what`, which are the last of the `most`. */
+  function noMoreThanOptions(others, what, most) {
+    for (let i = 0; i < others.length; i++) {
+      if (others[i] === undefined || others[i] === null) continue;
+      throw new TypeError(`${what} takes at most ${most} ${most === 1 ? "argument" : "arguments"}: all options stand in one object`);
+    }
   }
 
   function listed(names) {
@@ -196,5 +210,5 @@
   parts.beginCall = begin;
   parts.rejectUnanswered = rejectUnanswered;
   parts.forgetOp = forgetOp;
-  parts.check = { __proto__: null, string, name, json, whole, options, noOptions };
+  parts.check = { __proto__: null, string, name, json, whole, options, noMore, noMoreThanOptions };
 })(globalThis.__tollhouse);

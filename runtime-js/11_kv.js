@@ -14,30 +14,34 @@
   const TTL = "after `ttlMs` milliseconds the key is gone";
   const INSTEAD = { __proto__: null, ttl: TTL, ex: TTL, px: TTL, expireIn: TTL, expiration: TTL, expirationTtl: TTL, ttlSeconds: TTL };
 
-  const lifetime = (options, what) => check.whole(check.options(options, what, SET_OPTIONS, INSTEAD).ttlMs, "ttlMs", 1);
+  const lifetime = (options, others, what) => {
+    check.noMoreThanOptions(others, what, 3);
+    return check.whole(check.options(options, what, SET_OPTIONS, INSTEAD).ttlMs, "ttlMs", 1);
+  };
 
   const kvOf = (call) => ({
     /** Returns the value of `key`, or null. */
-    get(key, options) {
+    get(key, ...others) {
       return request(call, () => {
-        check.noOptions(options, "ctx.kv.get");
+        check.noMore(others, "ctx.kv.get", 1);
         return promised(ops.op_kv_get(check.name(key, "key")), orNull);
       });
     },
-    set(key, value, options) {
+    set(key, value, options, ...others) {
       return request(call, () => {
-        const ttlMs = lifetime(options, "ctx.kv.set");
+        const ttlMs = lifetime(options, others, "ctx.kv.set");
         return promised(ops.op_kv_set(check.name(key, "key"), check.json(value, "value"), ttlMs));
       });
     },
-    delete(key, options) {
+    delete(key, ...others) {
       return request(call, () => {
-        check.noOptions(options, "ctx.kv.delete");
+        check.noMore(others, "ctx.kv.delete", 1);
         return promised(ops.op_kv_delete(check.name(key, "key")));
       });
     },
-    list(options) {
+    list(options, ...others) {
       return request(call, () => {
+        check.noMoreThanOptions(others, "ctx.kv.list", 1);
         const { prefix, limit, cursor } = check.options(options, "ctx.kv.list", LIST_OPTIONS);
         return promised(
           ops.op_kv_list(
@@ -48,9 +52,9 @@
         );
       });
     },
-    atomic(options) {
+    atomic(...others) {
       requireRunning(call);
-      check.noOptions(options, "ctx.kv.atomic");
+      check.noMore(others, "ctx.kv.atomic", 0);
       return new Atomic(call);
     },
   });
@@ -66,40 +70,43 @@
     }
 
     /** Requires that `key` holds `value` now. null or undefined requires that it is absent. */
-    check(key, value, options) {
+    check(key, value, ...others) {
       requireRunning(this.#call);
-      check.noOptions(options, "check of ctx.kv.atomic");
+      check.noMore(others, "check of ctx.kv.atomic", 2);
       check.name(key, "key");
       const held = value === undefined || value === null ? null : check.json(value, "value");
       define(this.#checks, this.#checks.length, { __proto__: null, key, value: held });
       return this;
     }
-    set(key, value, options) {
+    set(key, value, options, ...others) {
       requireRunning(this.#call);
-      const ttl = lifetime(options, "set of ctx.kv.atomic");
+      const ttl = lifetime(options, others, "set of ctx.kv.atomic");
       const write = { __proto__: null, key: check.name(key, "key"), value: check.json(value, "value"), ttl_ms: ttl === -1 ? null : ttl };
       return this.#add({ __proto__: null, Set: write });
     }
-    delete(key, options) {
+    delete(key, ...others) {
       requireRunning(this.#call);
-      check.noOptions(options, "delete of ctx.kv.atomic");
+      check.noMore(others, "delete of ctx.kv.atomic", 1);
       return this.#add({ __proto__: null, Delete: { __proto__: null, key: check.name(key, "key") } });
     }
     /** Adds a whole number to the value of `key`. An absent value counts as 0. */
-    add(key, by, options) {
+    add(key, by, ...others) {
+      return this.#plus(key, by, others);
+    }
+    sum(key, by, ...others) {
+      return this.#plus(key, by, others);
+    }
+    #plus(key, by, others) {
       requireRunning(this.#call);
-      check.noOptions(options, "add of ctx.kv.atomic");
+      check.noMore(others, "add of ctx.kv.atomic", 2);
       if (typeof by !== "number" || by % 1 !== 0 || by > NumberMAX_SAFE_INTEGER || by < -NumberMAX_SAFE_INTEGER) {
         throw new TypeError("the number to add must be whole");
       }
       return this.#add({ __proto__: null, Add: { __proto__: null, key: check.name(key, "key"), by } });
     }
-    sum(key, by, options) {
-      return this.add(key, by, options);
-    }
-    commit(options) {
+    commit(...others) {
       return request(this.#call, () => {
-        check.noOptions(options, "commit of ctx.kv.atomic");
+        check.noMore(others, "commit of ctx.kv.atomic", 0);
         return promised(ops.op_kv_atomic(list(this.#checks), list(this.#writes)));
       });
     }

@@ -27,26 +27,26 @@
 
   const filesOf = (call) => {
     /** Reads a file. `convert` turns its bytes into the handler's value. */
-    const read = (path, options, what, convert) =>
+    const read = (path, others, what, convert) =>
       request(call, () => {
-        check.noOptions(options, what);
+        check.noMore(others, what, 1);
         return promised(ops.op_file_read(check.name(path, "path")), convert);
       });
     return {
       /** Returns the bytes of a file, or null. */
-      read(path, options) {
-        return read(path, options, "ctx.files.read", orNull);
+      read(path, ...others) {
+        return read(path, others, "ctx.files.read", orNull);
       },
-      readText(path, options) {
-        return read(path, options, "ctx.files.readText", textOrNull);
+      readText(path, ...others) {
+        return read(path, others, "ctx.files.readText", textOrNull);
       },
-      readJson(path, options) {
-        return read(path, options, "ctx.files.readJson", (bytes) => (bytes === undefined ? null : JSONParse(textOrNull(bytes))));
+      readJson(path, ...others) {
+        return read(path, others, "ctx.files.readJson", (bytes) => (bytes === undefined ? null : JSONParse(textOrNull(bytes))));
       },
       /** Writes `content`: a string, bytes, or a JSON value. */
-      write(path, content, options) {
+      write(path, content, ...others) {
         return request(call, () => {
-          check.noOptions(options, "ctx.files.write");
+          check.noMore(others, "ctx.files.write", 2);
           check.name(path, "path");
           if (typeof content === "string") return promised(ops.op_file_write_text(path, content));
           const bytes = bytesOf(content);
@@ -55,14 +55,15 @@
           return promised(ops.op_file_write_text(path, check.json(content, "content")));
         });
       },
-      delete(path, options) {
+      delete(path, ...others) {
         return request(call, () => {
-          check.noOptions(options, "ctx.files.delete");
+          check.noMore(others, "ctx.files.delete", 1);
           return promised(ops.op_file_delete(check.name(path, "path")));
         });
       },
-      list(options) {
+      list(options, ...others) {
         return request(call, () => {
+          check.noMoreThanOptions(others, "ctx.files.list", 1);
           const { prefix, limit, cursor } = check.options(options, "ctx.files.list", LIST_OPTIONS);
           return promised(
             ops.op_file_list(

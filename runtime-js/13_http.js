@@ -50,7 +50,8 @@
     return JSONStringify({ __proto__: null, header: check.name(header, "auth.header"), env: check.name(env, "auth.env") });
   }
 
-  function get(url, options) {
+  function get(url, options, others) {
+    check.noMoreThanOptions(others, "ctx.httpGetJson", 2);
     const href = typeof url === "string" ? url : String(url);
     const { headers, timeoutMs, auth } = check.options(options, "ctx.httpGetJson", OPTIONS, INSTEAD);
     const timeout = check.whole(timeoutMs, "timeoutMs", 1);
@@ -60,8 +61,8 @@
   }
 
   parts.give("httpGetJson", (call) =>
-    ObjectFreeze(function httpGetJson(url, options) {
-      return request(call, () => get(url, options));
+    ObjectFreeze(function httpGetJson(url, options, ...others) {
+      return request(call, () => get(url, options, others));
     }),
   );
 })(globalThis.__tollhouse);

@@ -43,9 +43,11 @@ type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => ToolResult | Promise<ToolResult>;
 
 /**
- * The result of a handler. A JSON value is sent with status 200. undefined is sent as `null`. Use a `Response` to set
- * status and headers: the headers `content-type`, `content-language`, `content-disposition`, `location`,
- * `retry-after` and `link` are sent, 8 KiB at most.
+ * What a handler answers. A JSON value is a 200 with it; nothing at all is `null`. A `Response` says status and headers too: of
+ * the headers `content-type`, `content-language`, `content-disposition`, `location`, `retry-after` and `link` are told, 8 KiB at most.
+ * A status from 300 to 399 with `location` fails the call: clients would send the caller's payment or key to that address.
+ * A call that throws, answers what JSON cannot say, or says `application/json` of what is not JSON, is not charged; nor is
+ * one with a status other than 2xx, or one of MCP's own blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`.
  *
  * A call is not charged if the handler throws, returns a value without a JSON form, or sends `application/json` with
  * a body that is not JSON. It is not charged either if the status is not 2xx, or the result consists of MCP content
@@ -297,7 +299,7 @@ declare var Response: {
   readonly prototype: Response;
   new (body?: string | ToolBytes | URLSearchParams | null, init?: ToolResponseInit): Response;
   json(value: unknown, init?: ToolResponseInit): Response;
-  /** `url` must be absolute. Default of `status`: 302. */
+  /** A whole URL. `status` is 302 unless given. As an answer it fails the call: no tool redirects its callers. */
   redirect(url: string | URL, status?: number): Response;
   /** Throws, because an answer needs a status. */
   error(): never;

@@ -22,7 +22,7 @@ const SHIPS_EVERY: Duration = Duration::from_millis(250);
 
 /// Jobs that do not remove anything because of its age. They run even while [ages cannot be
 /// determined](tollhouse_replica::Replica::can_tell_ages).
-const WHATEVER_THE_TIME: [&str; 6] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions"];
+const WHATEVER_THE_TIME: [&str; 7] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions", "orphans"];
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -44,6 +44,9 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
     });
     job(rooms, "deletions", 10 * SECOND, "removing the rest of deleted endpoints", |rooms| async move {
         rooms.catalog.finish_deletions().await
+    });
+    job(rooms, "orphans", MINUTE, "looking for what endpoints kept that older versions deleted", |rooms| async move {
+        rooms.catalog.mark_orphans().await
     });
     job(rooms, "audit", MINUTE, "sweeping the audit trail", |rooms| async move { rooms.audit.sweep().await });
     rounds(rooms, Sales::ROUND, 10 * MINUTE, "folding sales", |rooms| async move { rooms.sales.fold_left(rooms.clock.now()).await });

@@ -18,6 +18,7 @@ mod grants;
 pub mod guard;
 mod hosts;
 mod http;
+mod keepers;
 mod kv;
 mod log;
 mod progress;
@@ -52,6 +53,7 @@ pub use self::{
     grants::CallGrants,
     guard::{Guard, GuardSettings},
     hosts::{AllowedHosts, HostPatternError},
+    keepers::{Keepers, Kept},
     kv::Kv,
     log::{Followed, LogEntry, LogPage, LogPlace, LogQuery, LogSettings, Logs},
     progress::ProgressUpdate,

@@ -6,7 +6,7 @@
 
 mod clean;
 mod entry;
-mod place;
+pub(super) mod place;
 mod settings;
 mod waiting;
 mod writer;

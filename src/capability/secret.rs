@@ -55,7 +55,7 @@ pub use self::{
     sealed::Visibility,
 };
 
-const SECRETS: Table<Key, Sealed> = schema::SECRETS.holding();
+pub(super) const SECRETS: Table<Key, Sealed> = schema::SECRETS.holding();
 tollhouse_store::json_values!(Sealed);
 
 /// The tool and the name.

@@ -51,6 +51,13 @@ pub(super) struct Deletion {
     cleared: bool,
 }
 
+impl Deletion {
+    /// Of an endpoint of which the slug is not known any more.
+    pub(super) fn of_nobody() -> Self {
+        Self { slug: String::new(), cleared: false }
+    }
+}
+
 /// A stored mark.
 type Mark = Row<(Timestamp, EndpointId), Deletion>;
 
@@ -161,14 +168,14 @@ impl Catalog {
 
     /// Returns the earlier of this host's and the store's time, so that a fast clock ends no mark
     /// early.
-    async fn now_for_sure(&self) -> Result<Timestamp, StoreError> {
+    pub(super) async fn now_for_sure(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() { Ok(now.min(self.store.now().await?)) } else { Ok(now) }
     }
 }
 
 /// Treats a conflict as success: another host has made the same commit.
-fn done_once<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
+pub(super) fn done_once<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
     match committed {
         Ok(_) | Err(StoreError::Conflict) => Ok(()),
         Err(error) => Err(error),

@@ -32,6 +32,7 @@ mod narrow;
 mod nearest;
 mod open;
 mod order;
+mod orphans;
 mod owned;
 mod patch;
 mod policy;

@@ -17,7 +17,7 @@ use tollhouse_front::Fault;
 use tollhouse_money::{Challenge, SettlementNotice, StoredAnswer, WireVersion};
 use tollhouse_protocol::{STRUCTURED, are_blocks};
 
-use super::{offer::Dialect, refusal::told, revision::Era};
+use super::{offer::Dialect, refusal::told, revision::Era, unpayable};
 
 /// The settle response of x402, in a result's `_meta`.
 const SETTLED: &str = "x402/payment-response";
@@ -89,8 +89,12 @@ pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> ToolAnswer 
     let (mut result, structured) = content(&done.answer, dialect.era);
     // A tool's own error is none of its results.
     let structured = structured.filter(|_| done.success);
+    // Clients pay for no result that says `false`.
     result.is_error = Some(!done.success);
     let mut meta = JsonObject::new();
+    if !done.success && unpayable::quote_blocks(&mut result.content) {
+        meta.insert(unpayable::QUOTED.to_owned(), json!(true));
+    }
     let answer = &done.answer;
     if answer.status != 200 {
         meta.insert(STATUS.to_owned(), json!(answer.status));
@@ -179,17 +183,18 @@ pub(super) fn failed(fault: &Fault, dialect: Dialect) -> Result<CallToolResult, 
     }
 }
 
-/// A fault as a tool's error: told in words, and whole in `_meta`.
+/// A fault as a tool's error: told in words, and whole in `_meta`. What a tool may have said is told so that nobody pays for it.
 pub(super) fn refused(fault: &Fault) -> CallToolResult {
     let envelope = fault.error();
     let word = |name: &str| envelope[name].as_str().unwrap_or_default();
-    let mut text = format!("{}: {}", word("code"), word("message"));
+    let mut text = format!("{}: {}", word("code"), unpayable::words(word("message")));
     for problem in envelope["problems"].as_array().into_iter().flatten() {
         let pointer = problem["pointer"].as_str().filter(|pointer| !pointer.is_empty()).unwrap_or("/");
-        text += &format!("\n{pointer}: {}", problem["message"].as_str().unwrap_or_default());
+        let message = problem["message"].as_str().unwrap_or_default();
+        text += &format!("\n{}: {}", unpayable::words(pointer), unpayable::words(message));
     }
     if !word("hint").is_empty() {
-        text += &format!("\n{}", word("hint"));
+        text += &format!("\n{}", unpayable::words(word("hint")));
     }
     text += match &envelope["charged"] {
         Value::Bool(false) => "\nNot charged.",

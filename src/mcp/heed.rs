@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use rmcp::model::{JsonObject, ProtocolVersion, RequestId};
 use serde::Deserialize;
 
@@ -19,6 +19,9 @@ pub(super) const MAX_HEEDED_BYTES: usize = 64 << 10;
 /// The greeting of the older revisions.
 const INITIALIZE: &str = "initialize";
 
+/// The method of 2026-07-28 that opens a stream of changes.
+const LISTEN: &str = "subscriptions/listen";
+
 /// The notification that takes a call back.
 const CANCELLED: &str = "notifications/cancelled";
 
@@ -26,12 +29,14 @@ const CANCELLED: &str = "notifications/cancelled";
 const DOCUMENTS: [&str; 2] = ["tools/list", "server/discover"];
 
 /// What a message asks for, as far as the transport has to know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asks {
     /// Its answer is a document, and has a session.
     ToBegin,
     /// Its answer is a list or a document.
     ForDocument,
+    /// A method that its revision does not have, though another one has it. The status is what the revision gives an unknown method.
+    ForAbsent { id: RequestId, method: &'static str, status: StatusCode },
     /// Anything else: perhaps a call.
     ForOther,
 }
@@ -39,6 +44,7 @@ pub(super) enum Asks {
 /// What of a message the transport itself may heed.
 #[derive(Deserialize)]
 struct Heeded<'a> {
+    id: Option<RequestId>,
     #[serde(borrow)]
     method: Cow<'a, str>,
     params: Option<HeededParams>,
@@ -65,11 +71,15 @@ pub(super) fn heed(front: &Front, headers: &HeaderMap, body: &[u8]) -> Asks {
     if body.len() > MAX_HEEDED_BYTES {
         return Asks::ForOther;
     }
-    let Ok(Heeded { method, params }) = serde_json::from_slice(body) else { return Asks::ForOther };
-    if method == INITIALIZE {
-        // 2026-07-28 has none: its requests say in their `_meta` which revision they are of.
-        let is_modern = params.and_then(|params| params.meta).is_some_and(|meta| meta.contains_key(REVISION));
-        return if is_modern { Asks::ForOther } else { Asks::ToBegin };
+    let Ok(Heeded { id, method, params }) = serde_json::from_slice(body) else { return Asks::ForOther };
+    // Requests of 2026-07-28 say in their `_meta` which revision they are of.
+    let says_modern = params.as_ref().and_then(|params| params.meta.as_ref()).is_some_and(|meta| meta.contains_key(REVISION));
+    let absent = |method, status| id.map_or(Asks::ForOther, |id| Asks::ForAbsent { id, method, status });
+    match &*method {
+        INITIALIZE if says_modern => return absent(INITIALIZE, StatusCode::NOT_FOUND),
+        INITIALIZE => return Asks::ToBegin,
+        LISTEN if !modern && !says_modern => return absent(LISTEN, StatusCode::OK),
+        _ => {}
     }
     if modern {
         return Asks::ForOther;

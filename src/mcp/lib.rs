@@ -47,6 +47,7 @@ mod settings;
 mod tasks;
 mod tools;
 mod transport;
+mod unpayable;
 
 pub use self::{
     refusal::wording,

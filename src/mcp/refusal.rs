@@ -11,6 +11,8 @@ use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, RequestId};
 use serde_json::Value;
 use tollhouse_front::{Code, Fault, Wording, code_of};
 
+use super::unpayable;
+
 /// Where this front is.
 pub(super) const PATH: &str = "/ai/mcp";
 
@@ -44,7 +46,15 @@ pub(super) fn told(fault: &Fault) -> ErrorData {
 
 /// The same where JSON-RPC or MCP has a number of its own for it.
 pub(super) fn told_as(number: ErrorCode, fault: &Fault) -> ErrorData {
-    ErrorData::new(number, fault.message().to_owned(), Some(fault.error()))
+    ErrorData::new(number, unpayable::words(fault.message()).into_owned(), Some(fault.error()))
+}
+
+/// Characters of a method that its refusal repeats.
+const REPEATED: usize = 64;
+
+/// No method has this name, or none that the revision of the request has.
+pub(super) fn no_method(method: &str) -> Fault {
+    Fault::new(Code::NotFound, format!("no method `{}`", method.chars().take(REPEATED).collect::<String>()))
 }
 
 /// What JSON-RPC calls a row of the table. MCP says "invalid params" of a name that nothing has.

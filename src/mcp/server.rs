@@ -39,7 +39,7 @@ use super::{
     front::{Front, NAME, VERSION},
     narrowed::Narrowed,
     progress::Subscriber,
-    refusal::told_as,
+    refusal::{self, told_as},
     request::CallRequest,
     revision::{Era, VERSIONS},
     services::Services,
@@ -91,15 +91,8 @@ fn refused(context: &RequestContext<RoleServer>, number: ErrorCode, fault: &Faul
     }
 }
 
-/// Characters of a method that its refusal repeats.
-const REPEATED: usize = 64;
-
 fn no_method(context: &RequestContext<RoleServer>, method: &str) -> ErrorData {
-    refused(
-        context,
-        ErrorCode::METHOD_NOT_FOUND,
-        &Fault::new(Code::NotFound, format!("no method `{}`", method.chars().take(REPEATED).collect::<String>())),
-    )
+    refused(context, ErrorCode::METHOD_NOT_FOUND, &refusal::no_method(method))
 }
 
 fn no_task(context: &RequestContext<RoleServer>) -> ErrorData {

@@ -145,6 +145,9 @@ impl Transport {
             parts.extensions.insert(JsonOnly);
         }
         let heeded = aside(body.len(), || heed(&self.front, &parts.headers, &body)).await;
+        if let Asks::ForAbsent { id, method, status } = heeded {
+            return refusal(status, Some(id), told_as(ErrorCode::METHOD_NOT_FOUND, &refusal::no_method(method)));
+        }
         if heeded == Asks::ToBegin {
             // A revision is agreed on by its answer, whatever the client has spoken before.
             parts.headers.remove("mcp-protocol-version");

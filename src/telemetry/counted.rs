@@ -297,7 +297,7 @@ pub static REMOVED: Counts<1, 10> = Counts::new(
     ],
 );
 /// Runs of periodic jobs.
-pub static JOBS: Jobs<15> = Jobs::new([
+pub static JOBS: Jobs<16> = Jobs::new([
     "audit",
     "call-metrics",
     "calls",
@@ -307,6 +307,7 @@ pub static JOBS: Jobs<15> = Jobs::new([
     "free-receipts",
     "logs",
     "nonces",
+    "orphans",
     "payouts",
     "reorganizations",
     "sales",

@@ -100,7 +100,7 @@ async fn offers_receipts_and_entries_for_directories_hold_for_x402s_own_package(
 }
 
 /// Returns a tool with schemas, texts and tags of maximum size.
-fn biggest() -> Value {
+pub fn biggest() -> Value {
     let mut tool = js(&"t".repeat(64), PRICE, "export default async () => ({});");
     tool["description"] = json!("\"漢\\".repeat(700).chars().take(2_000).collect::<String>());
     tool["tags"] = json!((10..26).map(|n| format!("{n}{}", "t".repeat(30))).collect::<Vec<_>>());

@@ -13,6 +13,7 @@ mod gateway;
 mod host;
 mod lossy;
 mod mcp;
+pub mod nginx;
 mod payer;
 mod payment;
 pub mod permit;

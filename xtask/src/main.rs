@@ -25,6 +25,7 @@ mod host;
 mod lint;
 mod long;
 mod mutants;
+mod nginx;
 mod packages;
 mod place;
 mod prometheus;

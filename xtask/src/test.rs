@@ -11,7 +11,7 @@ use crate::{
     args::{Args, Asked},
     balancer, clients, conformance, database,
     engine::{self, Engine},
-    faces, place, prometheus, shell, soak, workers,
+    faces, nginx, place, prometheus, shell, soak, workers,
 };
 
 /// The tests of a running host with hostile code.
@@ -41,6 +41,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     };
     database::find()?;
     balancer::find()?;
+    nginx::find()?;
     prometheus::find()?;
     let (clients, contract, packages) = (clients::prepare(), clients::prepare_contract(), clients::prepare_packages());
     let (mcp_clients, browser) = (conformance::prepare(), faces::prepare());

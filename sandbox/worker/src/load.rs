@@ -3,7 +3,7 @@
 use deno_core::v8::{self, Global, Local, PinScope, script_compiler};
 use tollhouse_protocol::LoadError;
 
-use crate::{driver::Driver, nesting, stack::position, typescript};
+use crate::{advice::advised, driver::Driver, nesting, stack::position, typescript};
 
 /// The ways in which a source can define its handler, in the order they are tried. Each wraps the
 /// source in text on its first line and after its last, so that line numbers stay. Columns are
@@ -63,7 +63,7 @@ pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &s
 /// TypeScript-only code.
 pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
     if !is_bare_function(source) {
-        return typescript::strip(source);
+        return typescript::strip(source).map_err(|error| advised(error, source));
     }
     let (before, after) = Form::Expression.wrapping();
     let body = source.trim_end().trim_end_matches(';');
@@ -102,7 +102,7 @@ fn compile(
     let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift.cast_signed(), false, -1, None, false, false, true, None);
     let mut unit = script_compiler::Source::new(text, Some(&origin));
     let Some(module) = script_compiler::compile_module(scope, &mut unit) else {
-        return Err(placed(syntax_error(scope, driver, shift), source));
+        return Err(advised(placed(syntax_error(scope, driver, shift), source), source));
     };
     let requests = module.get_module_requests();
     if requests.length() > 0 {
@@ -115,7 +115,7 @@ fn compile(
         return Err(error);
     }
     if module.instantiate_module(scope, refuse_import) != Some(true) {
-        return Err(placed(syntax_error(scope, driver, shift), source));
+        return Err(advised(placed(syntax_error(scope, driver, shift), source), source));
     }
     Ok(Global::new(scope, module))
 }

@@ -11,6 +11,7 @@
 //! its time. The process trusts neither the handler nor anything the handler can reach, and expects
 //! to be killed: the host enforces every limit again (see `sandbox/README.md`).
 
+mod advice;
 mod budget;
 mod call_state;
 mod clock;

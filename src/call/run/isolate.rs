@@ -266,6 +266,9 @@ async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
         return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: limits.output_bytes }));
     }
     let mut headers = chosen(headers);
+    if (300..400).contains(&status) && headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("location")) {
+        return Err(CallError::Misbehaved(redirected(status)));
+    }
     let header_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if header_bytes > REPLY_HEADER_BYTES {
         let largest = headers.iter().max_by_key(|(_, value)| value.len()).map_or("", |(name, _)| name);
@@ -294,6 +297,14 @@ async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
         }
     };
     aside(bytes, read).await
+}
+
+/// Why a redirect is no answer: clients send the caller's credit, key or signed payment along to wherever it leads.
+fn redirected(status: u16) -> String {
+    format!(
+        "a handler cannot answer with status {status} and `location`: clients would send the caller's credentials to that address; \
+         fetch it in the handler, or name it in a body with status 200"
+    )
 }
 
 /// The headers that an answer carries: values of one name together, as HTTP has it, but one content type.

@@ -7,7 +7,7 @@ use tollhouse_store::{Counted, Place, Table, schema};
 
 use super::entry::LogEntry;
 
-pub(super) const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
+pub(crate) const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
 
 /// The position of a line in its tool's log: its time, then a number that distinguishes lines of the same time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

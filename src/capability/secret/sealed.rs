@@ -21,7 +21,7 @@ pub(super) struct Binding<'a> {
 /// A stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Sealed {
+pub(crate) struct Sealed {
     pub(super) key_id: String,
     /// The owner of the tool when it was encrypted. A rotation uses this owner, a call uses the tool's current owner.
     pub(super) owner: String,

@@ -20,6 +20,7 @@ use tollhouse_tool::Capabilities;
 use super::{follow::hears, *};
 use crate::{
     deletion::{DELETIONS, MARKED_MS},
+    entry::ENDPOINTS,
     retired::DELETED,
 };
 
@@ -130,6 +131,41 @@ async fn a_deleted_endpoint_leaves_nothing_behind() {
     finished(&catalog).await;
     assert_eq!(kept(&*catalog.store).await, []);
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
+}
+
+/// As hosts before the mark left it.
+#[tokio::test]
+async fn what_an_older_version_left_of_a_deleted_endpoint_is_removed() {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+    let memory = shared();
+    let (catalog, folder) = host_of(memory.clone()).await;
+    for slug in ["gone", "stays"] {
+        catalog.create(keeps(slug), builder(), By::Admin).await.unwrap();
+    }
+    let (gone, stays) = (fill(&catalog, "gone").await, fill(&catalog, "stays").await);
+    let before = kept(&*memory).await;
+    let record = ENDPOINTS.row(&*memory, &"gone".to_owned()).await.unwrap().unwrap();
+    let mut batch = Batch::new();
+    batch.remove(&ENDPOINTS, &record);
+    batch.commit(&*memory, Durability::Durable).await.unwrap();
+    let host = host_in(&folder, memory.clone()).await;
+    // One that is new may have a record that is on its way.
+    host.clock.set(gone.made_at());
+    host.mark_orphans().await.unwrap();
+    assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
+    host.clock.set(gone.made_at().plus_millis(DAY_MS + 1));
+    host.mark_orphans().await.unwrap();
+    let marked = DELETIONS.page(&*memory, &DELETIONS.all(), 10, Direction::Forward).await.unwrap();
+    assert_eq!(marked.iter().map(|mark| &mark.key.1).collect::<Vec<_>>(), [&gone]);
+    finished(&host).await;
+    let has = |key: &[u8], id: &EndpointId| key.windows(id.as_str().len()).any(|part| part == id.as_str().as_bytes());
+    let left = kept(&*memory).await;
+    assert!(left.iter().all(|(_, key)| has(key, &stays)), "{left:?}");
+    assert_eq!(left, before.into_iter().filter(|(_, key)| has(key, &stays)).collect::<Vec<_>>());
+    // What is gone is come by no more.
+    host.clock.set(gone.made_at().plus_millis(3 * DAY_MS));
+    host.mark_orphans().await.unwrap();
+    assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
 }
 
 /// Wherever a crash or the store interrupts it.

@@ -50,7 +50,26 @@ pub fn bound(schema: &Value) -> Result<(), SchemaError> {
         return Err(refusal(format!("the schema is nested deeper than {MAX_DEPTH} levels")));
     }
     let names = Names::of(schema)?;
-    Count { names: &names, root: schema, counted: HashMap::new(), open: Vec::new() }.run()
+    let mut count = Count { names: &names, root: schema, counted: HashMap::new(), open: Vec::new(), reached: Vec::new() };
+    count.run()?;
+    match count.looped() {
+        None => Ok(()),
+        Some(at) => Err(SchemaError {
+            pointer: pointer_to(schema, at).unwrap_or_default(),
+            message: "this refers to itself for the same value again and again: say what the value is, or refer to another schema"
+                .to_owned(),
+        }),
+    }
+}
+
+/// The JSON Pointer of `part`, which is in `schema`.
+fn pointer_to(schema: &Value, part: &Value) -> Option<String> {
+    if std::ptr::eq(schema, part) {
+        return Some(String::new());
+    }
+    let items = schema.as_array().into_iter().flatten().enumerate().map(|(place, item)| (place.to_string(), item));
+    let members = schema.as_object().into_iter().flatten().map(|(name, member)| (escaped(name), member));
+    items.chain(members).find_map(|(name, inner)| Some(format!("/{name}{}", pointer_to(inner, part)?)))
 }
 
 /// The targets of references, wherever they are in a schema.
@@ -150,10 +169,12 @@ struct Count<'s, 'n> {
     /// Counts of parts. `None` while a part's own parts are being counted: meeting it again means recursion.
     counted: HashMap<usize, Option<u64>>,
     open: Vec<Open<'s>>,
+    /// All schemas that were counted, with those that each applies to the value itself.
+    reached: Vec<(&'s Value, Vec<&'s Value>)>,
 }
 
 impl<'s, 'n: 's> Count<'s, 'n> {
-    fn run(mut self) -> Result<(), SchemaError> {
+    fn run(&mut self) -> Result<(), SchemaError> {
         self.enter(Part::Schema(self.root), Step::Root);
         while let Some(last) = self.open.last_mut() {
             match last.left.pop() {
@@ -170,7 +191,11 @@ impl<'s, 'n: 's> Count<'s, 'n> {
     fn enter(&mut self, part: Part<'s>, step: Step<'s>) {
         self.counted.insert(part.key(), None);
         let left = match part {
-            Part::Schema(schema) => self.parts(schema),
+            Part::Schema(schema) => {
+                let parts = self.parts(schema);
+                self.reached.push((schema, of_the_same_value(&parts)));
+                parts
+            }
             Part::AnyOf(schemas) => schemas.iter().map(|schema| (Part::Schema(schema), step)).collect(),
         };
         self.open.push(Open { part, step, left, count: 1 });
@@ -189,6 +214,39 @@ impl<'s, 'n: 's> Count<'s, 'n> {
             }
         }
         Ok(())
+    }
+
+    /// A schema that applies itself to the value that it is applied to, on whatever way: whether a value fits it is never decided.
+    fn looped(&self) -> Option<&'s Value> {
+        let key = |schema: &Value| std::ptr::from_ref(schema).addr();
+        let same: HashMap<usize, &[&'s Value]> = self.reached.iter().map(|(schema, same)| (key(schema), &same[..])).collect();
+        let of = |schema: &Value| same.get(&key(schema)).map_or(vec![], |same| same.to_vec());
+        // True while it is on the way.
+        let mut met: HashMap<usize, bool> = HashMap::new();
+        let mut way: Vec<(&'s Value, Vec<&'s Value>)> = Vec::new();
+        for (start, _) in &self.reached {
+            if met.contains_key(&key(start)) {
+                continue;
+            }
+            met.insert(key(start), true);
+            way.push((start, of(start)));
+            while let Some((schema, left)) = way.last_mut() {
+                let Some(next) = left.pop() else {
+                    met.insert(key(schema), false);
+                    way.pop();
+                    continue;
+                };
+                match met.get(&key(next)) {
+                    Some(true) => return Some(next),
+                    Some(false) => {}
+                    None => {
+                        met.insert(key(next), true);
+                        way.push((next, of(next)));
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// Returns the parts that a schema applies to a value or its parts.
@@ -253,6 +311,26 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         }
         pointer
     }
+}
+
+/// Those of the parts of a schema that it applies to the value itself.
+fn of_the_same_value<'s>(parts: &[(Part<'s>, Step<'s>)]) -> Vec<&'s Value> {
+    let is_same = |step: &Step<'_>| match step {
+        Step::To(_) => true,
+        Step::Item(name, _) => matches!(*name, "allOf" | "anyOf" | "oneOf"),
+        Step::Keyword(name) => matches!(*name, "not" | "if" | "then" | "else"),
+        Step::Member(name, _) => matches!(*name, "dependentSchemas" | "dependencies"),
+        Step::Root => false,
+    };
+    let parts = parts.iter().filter(|(_, step)| is_same(step));
+    parts
+        .filter_map(|(part, _)| match *part {
+            Part::Schema(schema) => Some(schema),
+            Part::AnyOf([schema]) => Some(*schema),
+            // Which one is meant depends on the way.
+            Part::AnyOf(_) => None,
+        })
+        .collect()
 }
 
 /// Returns the nesting depth of arrays and objects in `value`. serde_json's own limit of 128 bounds the recursion.
@@ -327,9 +405,41 @@ mod tests {
         for schema in [
             json!({ "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } }),
             json!({ "$dynamicAnchor": "node", "properties": { "children": { "items": { "$dynamicRef": "#node" } } } }),
-            json!({ "$ref": "#" }),
             json!({ "$ref": "#/nowhere", "$defs": { "a": { "$ref": "https://elsewhere.example/" } } }),
             json!(true),
+        ] {
+            assert_eq!(bound(&schema), Ok(()), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_is_a_loop_is_refused_with_where_it_is() {
+        let defs = |a: Value, b: Value| json!({ "properties": { "x": { "$ref": "#/$defs/a" } }, "$defs": { "a": a, "b": b } });
+        for (schema, pointers) in [
+            (json!({ "$ref": "#" }), &[""][..]),
+            (json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/a" } } }), &["/$defs/a"]),
+            (defs(json!({ "$ref": "#/$defs/b" }), json!({ "$ref": "#/$defs/a" })), &["/$defs/a", "/$defs/b"]),
+            (
+                defs(json!({ "allOf": [{ "type": "object" }, { "$ref": "#/$defs/b" }] }), json!({ "anyOf": [{ "$ref": "#/$defs/a" }] })),
+                &["/$defs/a", "/$defs/b", "/$defs/a/allOf/1", "/$defs/b/anyOf/0"],
+            ),
+            (defs(json!({ "not": { "$ref": "#/$defs/a" } }), json!({})), &["/$defs/a", "/$defs/a/not"]),
+            (json!({ "$dynamicAnchor": "n", "$dynamicRef": "#n" }), &[""]),
+            (
+                json!({ "properties": { "a/b": { "$anchor": "n", "if": true, "then": { "$ref": "#n" } } } }),
+                &["/properties/a~1b", "/properties/a~1b/then"],
+            ),
+        ] {
+            let error = bound(&schema).unwrap_err();
+            assert!(pointers.contains(&error.pointer.as_str()), "{schema}: {error:?}");
+            assert!(error.message.contains("refers to itself"), "{error:?}");
+        }
+        // What goes on to parts of the value ends with it, and what nothing applies does no harm.
+        for schema in [
+            json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "$ref": "#" } }] }),
+            json!({ "properties": { "next": { "anyOf": [{ "$ref": "#" }, { "type": "null" }] } } }),
+            json!({ "propertyNames": { "$ref": "#/$defs/a" }, "$defs": { "a": { "type": "string" }, "b": { "$ref": "#/$defs/b" } } }),
+            json!({ "allOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }], "$defs": { "a": { "$ref": "#/$defs/b" }, "b": {} } }),
         ] {
             assert_eq!(bound(&schema), Ok(()), "{schema}");
         }

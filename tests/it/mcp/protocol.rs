@@ -314,6 +314,41 @@ async fn initialize_negotiates_whatever_revision_its_header_names() {
 }
 
 #[tokio::test]
+async fn methods_of_another_revision_are_unknown() {
+    let host = Host::start().await;
+    let send = async |message: &Value, revision: Option<&str>| {
+        let request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream").json(message);
+        let request = if let Some(revision) = revision { request.header("mcp-protocol-version", revision) } else { request };
+        Replied::read(&host.send(request).await)
+    };
+    let told = |error: &Value, method: &str| {
+        assert_eq!(error["message"], format!("no method `{method}`"), "{error}");
+        assert_eq!((&error["data"]["code"], &error["data"]["charged"]), (&json!("not_found"), &json!(false)), "{error}");
+        assert!(error["data"]["requestId"].is_string(), "{error}");
+    };
+    // What says that it is of 2026-07-28 is not answered by the handshake of the older ones.
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
+    let params =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" }, "_meta": meta });
+    let greeting = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+    for revision in [None, Some("2025-11-25"), Some("2026-07-28")] {
+        told(&send(&greeting, revision).await.fails(404, -32601), "initialize");
+    }
+    host.mcp().ask("initialize", params).await.fails(404, -32601);
+    // The stream of changes is of 2026-07-28 alone.
+    let listen =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": { "notifications": { "toolsListChanged": true } } });
+    for revision in [None, Some("2025-03-26"), Some("2025-11-25")] {
+        told(&send(&listen, revision).await.fails(200, -32601), "subscriptions/listen");
+    }
+    // With other parameters it is as unknown.
+    told(
+        &send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen" }), None).await.fails(200, -32601),
+        "subscriptions/listen",
+    );
+}
+
+#[tokio::test]
 async fn params_that_do_not_read_are_named() {
     let host = Host::start().await;
     host.publish(&js("free", 0.0, MOODY)).await;

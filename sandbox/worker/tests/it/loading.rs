@@ -46,6 +46,23 @@ fn syntax_errors_say_where() {
 }
 
 #[test]
+fn decorators_and_accessors_are_refused_with_what_to_do() {
+    for (source, line, what) in [
+        ("const logged = (m) => m;\nclass A {\n  @logged m() {}\n}\nexport default () => 1;", 3, "decorators"),
+        ("const sealed = (c) => c;\n@sealed\nclass A {}\nexport default () => 1;", 2, "decorators"),
+        ("class A {\n  accessor x = 1;\n}\nexport default () => 1;", 2, "`accessor` fields"),
+        ("class A {\n  static accessor #x = 1;\n}\nexport default () => 1;", 2, "`accessor` fields"),
+    ] {
+        for language in [Language::Js, Language::Ts] {
+            let error = Worker::start().load(source, language).unwrap_err();
+            let advice = format!("{what} are not part of JavaScript yet; put the class into a file that the handler imports");
+            assert!(error.message.contains(&advice), "{source}: {error:?}");
+            assert_eq!(error.line, Some(line), "{source}: {error:?}");
+        }
+    }
+}
+
+#[test]
 fn errors_of_the_top_level_say_where() {
     let error = refused("const a = 1;\nthrow new Error('not today');\nexport default () => 1;");
     assert_eq!(error.message, "Error: not today");

@@ -49,6 +49,34 @@ fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_se
         ("ctx.charge('0.01', { currency: 'EUR' })", "ctx.charge has no options: it takes an amount in dollars alone"),
         ("ctx.charge('0.01', 'EUR')", "ctx.charge has no options: it takes an amount in dollars alone"),
         ("ctx.progress('half', 0.5, { to: 'caller' })", "ctx.progress has no options"),
+        // Arguments that nothing takes.
+        (
+            "ctx.httpGetJson('https://a.example/', { timeoutMs: 5 }, { headers: {} })",
+            "ctx.httpGetJson takes at most 2 arguments: all options stand in one object",
+        ),
+        (
+            "ctx.httpGetJson('https://a.example/', undefined, 5)",
+            "ctx.httpGetJson takes at most 2 arguments: all options stand in one object",
+        ),
+        ("ctx.kv.get('a', 'b')", "ctx.kv.get takes at most 1 argument"),
+        ("ctx.kv.get('a', undefined, {})", "ctx.kv.get takes at most 1 argument"),
+        ("ctx.kv.delete('a', ['b'])", "ctx.kv.delete takes at most 1 argument"),
+        ("ctx.kv.set('a', 1, {}, { ttlMs: 1 })", "ctx.kv.set takes at most 3 arguments: all options stand in one object"),
+        ("ctx.kv.list({ prefix: 'a' }, { limit: 1 })", "ctx.kv.list takes at most 1 argument: all options stand in one object"),
+        ("ctx.kv.atomic(3)", "ctx.kv.atomic takes at most 0 arguments"),
+        ("ctx.kv.atomic().check('a', 1, 2)", "check of ctx.kv.atomic takes at most 2 arguments"),
+        ("ctx.kv.atomic().set('a', 1, {}, 2)", "set of ctx.kv.atomic takes at most 3 arguments: all options stand in one object"),
+        ("ctx.kv.atomic().add('n', 1, 60)", "add of ctx.kv.atomic takes at most 2 arguments"),
+        ("ctx.kv.atomic().sum('n', 1, 60)", "add of ctx.kv.atomic takes at most 2 arguments"),
+        ("ctx.kv.atomic().delete('n', 'm')", "delete of ctx.kv.atomic takes at most 1 argument"),
+        ("ctx.kv.atomic().commit(true)", "commit of ctx.kv.atomic takes at most 0 arguments"),
+        ("ctx.files.read('a', 'utf8')", "ctx.files.read takes at most 1 argument"),
+        ("ctx.files.readText('a', 'utf8')", "ctx.files.readText takes at most 1 argument"),
+        ("ctx.files.readJson('a', JSON.parse)", "ctx.files.readJson takes at most 1 argument"),
+        ("ctx.files.write('a', 'b', 'utf8')", "ctx.files.write takes at most 2 arguments"),
+        ("ctx.files.delete('a', 'b')", "ctx.files.delete takes at most 1 argument"),
+        ("ctx.files.list({}, 'a/')", "ctx.files.list takes at most 1 argument: all options stand in one object"),
+        ("ctx.progress('half', 0.5, 'caller')", "ctx.progress takes at most 2 arguments"),
     ] {
         let mut worker = Worker::handler(&format!("return await {use_of_it};"));
         assert_eq!(worker.thrown(&Value::Null), format!("TypeError: {said}"), "{use_of_it}");
@@ -59,7 +87,7 @@ fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_se
 #[test]
 fn known_options_and_what_map_hands_on_pass() {
     let mut worker = Worker::handler(
-        "await Promise.all(['a', 'b'].map(ctx.kv.get));
+        "await Promise.all(['a', 'b'].map(ctx.kv.get)); await ctx.kv.get('a', undefined, null);
          await ctx.kv.set('a', 1, null); await ctx.kv.set('a', 1, { ttlMs: undefined, other: undefined }); await ctx.kv.list({}); await ctx.files.list(null);
          await ctx.httpGetJson('https://a.example/', { timeoutMs: 5, headers: undefined, auth: null, signal: undefined });
          ctx.log('one', { any: 1 }, 'and', { more: 2 });
@@ -68,7 +96,7 @@ fn known_options_and_what_map_hands_on_pass() {
     assert_eq!(worker.json(&Value::Null), json!(1));
     assert_eq!(
         (worker.ops.len(), worker.logs[0].message.as_str(), worker.logs[0].fields.as_str()),
-        (7, r#"one and {"more":2}"#, r#"{"any":1}"#)
+        (8, r#"one and {"more":2}"#, r#"{"any":1}"#)
     );
 }
 

@@ -46,6 +46,29 @@ async fn a_handler_answers_with_statuses_that_are_its_own() {
 }
 
 #[tokio::test]
+async fn no_answer_leads_its_caller_elsewhere() {
+    let live = Bench::new().await.tool(0.0).await;
+    let answered = async |status, name, to| answer(reply(status, &[(name, to)], raw("")), &live).await;
+    for status in 300..400 {
+        for (name, to) in [("location", "https://example.com/"), ("Location", "/tools/other"), ("LOCATION", "")] {
+            let error = answered(status, name, to).await.unwrap_err();
+            assert!(matches!(&error, CallError::Misbehaved(why) if why.contains(&format!("status {status} and `location`"))), "{error}");
+        }
+        answered(status, "link", "</a>").await.unwrap();
+    }
+    for status in [200, 201, 202, 404] {
+        assert_eq!(answered(status, "location", "/things/7").await.unwrap().headers[0].1, "/things/7");
+    }
+    // These lead elsewhere too, and no answer carries them.
+    for name in
+        ["refresh", "alt-svc", "content-location", "uri", "x-accel-redirect", "x-sendfile", "payment-required", "x-payment-required"]
+    {
+        let carried = answered(200, name, "0; url=https://example.com/").await.unwrap().headers;
+        assert!(carried.iter().all(|(name, _)| name == "content-type"), "{carried:?}");
+    }
+}
+
+#[tokio::test]
 async fn headers_of_an_answer_have_8_kib_together() {
     let live = Bench::new().await.tool(0.0).await;
     let value = |bytes: usize| "x".repeat(bytes);

@@ -2,6 +2,8 @@
 //!
 //! It requests the host's documents and the challenge of a paid tool as they would. It pays for nothing.
 
+mod heads;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -24,10 +26,6 @@ const WALL: Duration = Duration::from_secs(10);
 const BODY_BYTES: usize = 4 << 20;
 /// Longest description of a payment, in characters: facilitators refuse payments with longer ones.
 const DESCRIBED: usize = 500;
-/// Bytes that nginx as installed accepts for the head of a response (`proxy_buffer_size`, one page), and the bytes
-/// reserved for a status line.
-const NGINX_HEAD: usize = 4 << 10;
-const STATUS_LINE: usize = 32;
 /// Documents that are checked: path, expected kind, and the reason somebody wants it.
 const DOCUMENTS: [(&str, &str, &str); 3] = [
     ("/.well-known/x402", "x402_well_known", "older indexers list what stands there"),
@@ -58,6 +56,7 @@ pub(super) async fn examine(base: &str) -> Vec<Finding> {
         found.extend(asker.document(path, kind, wanted).await);
     }
     found.extend(asker.paid_tool().await);
+    found.extend(heads::examine(&asker).await);
     found
 }
 
@@ -229,13 +228,6 @@ fn challenge(path: &str, answer: &Fetched, tool: &Value) -> Vec<Finding> {
     let v1 = serde_json::from_slice::<Value>(&answer.body).ok().filter(|challenge| challenge["x402Version"] == 1);
     add(v2.is_some(), "asks in version 2, in its header", "has no challenge of version 2 in PAYMENT-REQUIRED".to_owned(), passed_on);
     add(v1.is_some(), "asks in version 1, in its body", "has no challenge of version 1 in its body".to_owned(), passed_on);
-    let head = answer.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>() + STATUS_LINE;
-    add(
-        head <= NGINX_HEAD,
-        "has a head that nginx passes on as it is installed",
-        format!("has a head of {head} bytes, more than the {NGINX_HEAD} that nginx takes as it is installed"),
-        "set `proxy_buffer_size 16k;` and `large_client_header_buffers 4 32k;` in nginx, or offer fewer networks",
-    );
     let v2 = v2.unwrap_or_default();
     let told = v1.iter().flat_map(|challenge| challenge["accepts"].as_array().into_iter().flatten().map(|terms| &terms["description"]));
     let longest = told.chain([&v2["resource"]["description"]]).filter_map(Value::as_str).map(|text| text.chars().count()).max();

@@ -1,0 +1,181 @@
+//! The heads of the challenges of all paid tools, held against what a proxy takes for the head of an answer.
+
+use std::time::Duration;
+
+use reqwest::{StatusCode, header::RETRY_AFTER};
+use serde_json::Value;
+use tollhouse_capability::guard::{FetchError, Fetched};
+use tollhouse_operate::finding::Finding;
+
+use super::Asker;
+
+/// What nginx takes for the head of an answer as it is installed (`proxy_buffer_size`, one page of memory), in bytes.
+const STOCK: usize = 4 << 10;
+/// What it takes where that is set to `2k`.
+const SMALL: usize = 2 << 10;
+/// A status line, the empty line behind the headers, and what a host adds for a proxy that closes each connection.
+const BESIDE: usize = "HTTP/1.1 402 Payment Required\r\n\r\nconnection: close\r\n".len();
+/// Most tools that are asked.
+const MAX_TOOLS: usize = 500;
+/// Times that one tool is asked where the host says that it is asked too fast, and the longest wait between them.
+const TRIES: usize = 5;
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// What to set where a head is too large.
+const REMEDY: &str =
+    "set `proxy_buffer_size 16k;`, `proxy_buffers 8 16k;` and `large_client_header_buffers 4 32k;` in nginx, or offer fewer networks";
+
+/// What was seen of the challenges.
+#[derive(Default)]
+struct Heads {
+    /// The largest head, in bytes, and the path of its tool.
+    largest: Option<(usize, String)>,
+    /// Tools whose challenge a gateway answered in place of, and with which status.
+    refused: Vec<(String, StatusCode)>,
+    asked: usize,
+    /// There are more tools than were asked.
+    has_more: bool,
+}
+
+/// Asks each paid tool that is listed for its challenge, and tells of the largest head and of those that do not arrive.
+pub(super) async fn examine(asker: &Asker) -> Vec<Finding> {
+    match seen(asker).await {
+        Ok(heads) => heads.told(),
+        Err(error) => vec![Finding::error("public", &error, "let the proxy before the host pass /ai/endpoints and /tools on")],
+    }
+}
+
+async fn seen(asker: &Asker) -> Result<Heads, FetchError> {
+    let (mut heads, mut cursor) = (Heads::default(), String::new());
+    loop {
+        let page = asker.get(&format!("/ai/endpoints?price=paid&limit=100{cursor}")).await?;
+        let page: Value = serde_json::from_slice(&page.body).unwrap_or_default();
+        for slug in page["endpoints"].as_array().into_iter().flatten().filter_map(|tool| tool["slug"].as_str()) {
+            if heads.asked == MAX_TOOLS {
+                heads.has_more = true;
+                return Ok(heads);
+            }
+            let path = format!("/tools/{slug}");
+            let answer = patiently(asker, &path).await?;
+            heads.add(path, &answer);
+        }
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return Ok(heads),
+        }
+    }
+}
+
+/// An unpaid call, made again where there were too many.
+async fn patiently(asker: &Asker, path: &str) -> Result<Fetched, FetchError> {
+    let mut answer = asker.challenge(path).await?;
+    for _ in 1..TRIES {
+        if answer.status != StatusCode::TOO_MANY_REQUESTS {
+            break;
+        }
+        let wait = answer.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()).and_then(|wait| wait.parse().ok());
+        tokio::time::sleep(Duration::from_secs(wait.unwrap_or(1)).min(LONGEST_WAIT)).await;
+        answer = asker.challenge(path).await?;
+    }
+    Ok(answer)
+}
+
+/// Bytes of the head of an answer, as a proxy reads it from the host over HTTP/1.
+fn bytes_of(answer: &Fetched) -> usize {
+    answer.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum::<usize>() + BESIDE
+}
+
+impl Heads {
+    fn add(&mut self, path: String, answer: &Fetched) {
+        self.asked += 1;
+        if answer.status == StatusCode::PAYMENT_REQUIRED {
+            let bytes = bytes_of(answer);
+            if self.largest.as_ref().is_none_or(|(largest, _)| *largest < bytes) {
+                self.largest = Some((bytes, path));
+            }
+        } else if answer.status == StatusCode::BAD_GATEWAY && !is_of_a_host(&answer.body) {
+            self.refused.push((path, answer.status));
+        }
+    }
+
+    fn told(self) -> Vec<Finding> {
+        let mut found = vec![];
+        if let Some((path, status)) = self.refused.first() {
+            let text = format!(
+                "a proxy answers {} in place of the challenges of {} of {} paid tools: the heads of those are more than it takes",
+                status.as_u16(),
+                self.refused.len(),
+                self.asked
+            );
+            found.push(Finding::fail("public", text, REMEDY).of(path));
+        }
+        if let Some((bytes, path)) = self.largest {
+            let text = format!("the largest head of {} challenges has {bytes} bytes", self.asked);
+            let finding = match bytes {
+                ..=SMALL => Finding::ok("public", format!("{text}: nginx passes it on as it is installed, and with a buffer of 2k")),
+                ..=STOCK => Finding::ok("public", format!("{text}: nginx passes it on as it is installed, and not with a buffer of 2k")),
+                _ => Finding::fail("public", format!("{text}, more than the {STOCK} that nginx takes as it is installed"), REMEDY),
+            };
+            found.push(finding.of(&path));
+        }
+        if self.has_more {
+            let text = format!("{MAX_TOOLS} paid tools were asked for their challenges, and there are more");
+            found.push(Finding::warn("public", text, "look at tools with long descriptions and many tags yourself"));
+        }
+        found
+    }
+}
+
+/// Whether a body is an answer of a host: its own 502 says that a tool or a facilitator failed.
+fn is_of_a_host(body: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(body).is_ok_and(|body| body["error"]["code"].is_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use reqwest::{
+        Url,
+        header::{HeaderMap, HeaderValue},
+    };
+    use tollhouse_operate::finding::Level;
+
+    use super::*;
+
+    fn answer(status: StatusCode, head: usize, body: &'static str) -> Fetched {
+        let mut headers = HeaderMap::new();
+        let value = "x".repeat(head - BESIDE - "payment-required: \r\n".len());
+        headers.insert("payment-required", HeaderValue::from_str(&value).unwrap());
+        let url = Url::parse("https://host.example/").unwrap();
+        Fetched { url, status, headers, body: Bytes::from_static(body.as_bytes()) }
+    }
+
+    #[test]
+    fn the_largest_head_is_judged_by_what_nginx_takes() {
+        for (bytes, level, words) in [
+            (SMALL, Level::Ok, "with a buffer of 2k"),
+            (SMALL + 1, Level::Ok, "not with a buffer of 2k"),
+            (STOCK, Level::Ok, "not with a buffer of 2k"),
+            (STOCK + 1, Level::Fail, "more than the 4096"),
+        ] {
+            let mut heads = Heads::default();
+            for (path, bytes) in [("/tools/a", 500), ("/tools/b", bytes), ("/tools/c", 600)] {
+                heads.add(path.to_owned(), &answer(StatusCode::PAYMENT_REQUIRED, bytes, "{}"));
+            }
+            let told = heads.told();
+            assert_eq!((told.len(), told[0].level, told[0].of.as_deref()), (1, level, Some("/tools/b")), "{bytes}");
+            assert!(told[0].text.contains(words) && told[0].text.contains(&format!("{bytes} bytes")), "{bytes}: {}", told[0].text);
+        }
+    }
+
+    #[test]
+    fn challenges_that_a_proxy_refuses_are_told() {
+        let mut heads = Heads::default();
+        heads.add("/tools/a".to_owned(), &answer(StatusCode::BAD_GATEWAY, 200, "<html>"));
+        heads.add(
+            "/tools/b".to_owned(),
+            &answer(StatusCode::BAD_GATEWAY, 200, r#"{"ok":false,"error":{"code":"facilitator_unavailable"}}"#),
+        );
+        let told = heads.told();
+        assert!(told.len() == 1 && told[0].level == Level::Fail && told[0].text.contains("1 of 2"), "{}", told[0].text);
+    }
+}

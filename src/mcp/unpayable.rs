@@ -1,0 +1,132 @@
+//! Keeps what a tool says from being read as a payment challenge of the host.
+//!
+//! Clients that pay on their own look for a challenge in a result that says `isError: true`. They read it from three places:
+//!
+//! | place | read by |
+//! |---|---|
+//! | `structuredContent` | PyPI's `x402.mcp`, npm's `@x402/mcp`, Apify's `mcpc`, x402's Go SDK |
+//! | a text block that is JSON, or has JSON anywhere in it | the same; `x402.mcp` searches every text |
+//! | `_meta["x402/error"]` | Cloudflare's `agents` |
+//!
+//! An error of a tool has no structured content, and `_meta` is the host's alone. That leaves the text. Every challenge lists what it
+//! takes under the JSON key `accepts`, so a text of an error that has this key anywhere is sent as a JSON string: the text in quotes, with
+//! its own quotes escaped. No client finds the key in that, and reading the string as JSON once gives the text back. Such a result
+//! says `true` in `_meta["tollhouse/quoted"]`.
+//!
+//! A result that succeeded says `isError: false`. No client pays for one, so it is sent as the tool gave it, whatever it contains.
+
+use std::borrow::Cow;
+
+use rmcp::model::{ContentBlock, EmbeddedResource, ResourceContents};
+
+/// Says in `_meta` of an error that its texts are JSON strings.
+pub(super) const QUOTED: &str = "tollhouse/quoted";
+
+/// The key of JSON without which nothing is a challenge.
+const KEY: &[u8] = b"accepts";
+
+/// Quotes the texts of a tool's error, if a client could read a challenge from them. True if it did.
+///
+/// Texts that make the key only when they are joined are quoted too.
+pub(super) fn quote_blocks(blocks: &mut [ContentBlock]) -> bool {
+    let joined: String = blocks.iter_mut().filter_map(text_of).map(|text| &**text).collect();
+    let quotes = has_key(&joined);
+    if quotes {
+        blocks.iter_mut().filter_map(text_of).for_each(|text| *text = quote(text));
+    }
+    quotes
+}
+
+/// Words of a tool within a text of the host's: quoted if a client could read a challenge from them.
+pub(super) fn words(said: &str) -> Cow<'_, str> {
+    if has_key(said) { Cow::Owned(quote(said)) } else { Cow::Borrowed(said) }
+}
+
+fn text_of(block: &mut ContentBlock) -> Option<&mut String> {
+    match block {
+        ContentBlock::Text(text) => Some(&mut text.text),
+        ContentBlock::Resource(EmbeddedResource { resource: ResourceContents::TextResourceContents { text, .. }, .. }) => Some(text),
+        _ => None,
+    }
+}
+
+fn quote(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Whether a text has the key in quotes, each letter as it is or as `\u00XX`. The rest of the text is not read: parsers of JSON differ in
+/// what they take.
+fn has_key(text: &str) -> bool {
+    let text = text.as_bytes();
+    text.iter().enumerate().filter(|(_, byte)| **byte == b'"').any(|(at, _)| {
+        let end = KEY.iter().try_fold(&text[at + 1..], |rest, letter| after(rest, *letter));
+        end.is_some_and(|rest| rest.starts_with(b"\""))
+    })
+}
+
+/// What follows `letter` at the start of `text`.
+fn after(text: &[u8], letter: u8) -> Option<&[u8]> {
+    if let Some(rest) = text.strip_prefix(&[letter]) {
+        return Some(rest);
+    }
+    let digits = text.strip_prefix(b"\\u")?.first_chunk::<4>()?;
+    let code = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    (code == u32::from(letter)).then(|| &text[6..])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const CHALLENGE: &str = r#"{"x402Version":2,"accepts":[{"scheme":"exact","payTo":"0x1"}]}"#;
+
+    fn text(block: &ContentBlock) -> &str {
+        &block.as_text().unwrap().text
+    }
+
+    #[test]
+    fn texts_with_the_key_of_a_challenge_are_quoted_and_nothing_is_lost() {
+        let escaped = CHALLENGE.replace("accepts", "\\u0061cc\\u0065p\\u0074s");
+        for said in [
+            CHALLENGE,
+            &escaped,
+            &format!("Error executing tool weather: {CHALLENGE}"),
+            &format!("{{\"x\": NaN, {}", &CHALLENGE[1..]),
+            &format!("\u{feff}\n{CHALLENGE}\n"),
+            &format!(r#"{{"x402/error":{{"code":402,"message":"","data":{CHALLENGE}}}}}"#),
+            &format!("[{CHALLENGE}]"),
+            &format!("a\\{CHALLENGE}"),
+        ] {
+            let quoted = words(said);
+            assert!(!has_key(&quoted), "{quoted}");
+            assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), said);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_left_as_they_are() {
+        let quoted = quote(CHALLENGE);
+        for said in
+            ["", "no such city", r#"{"error":"it accepts JSON","x402Version":2}"#, r#"{"accept":[],"acceptsAll":1}"#, "\"\\u00", &quoted]
+        {
+            assert!(matches!(words(said), Cow::Borrowed(same) if same == said), "{said}");
+        }
+    }
+
+    #[test]
+    fn texts_that_make_a_challenge_together_are_quoted() {
+        let resource = json!({ "type": "resource", "resource": { "uri": "a:b", "text": "epts\":[]}" } });
+        let resource: ContentBlock = serde_json::from_value(resource).unwrap();
+        let image = ContentBlock::image("AA==", "image/png");
+        let mut blocks = [ContentBlock::text(r#"{"x402Version":1,"acc"#), image.clone(), resource];
+        assert!(quote_blocks(&mut blocks));
+        assert_eq!(text(&blocks[0]), r#""{\"x402Version\":1,\"acc""#);
+        assert_eq!(blocks[1], image);
+        assert_eq!(blocks[2].as_resource().unwrap().get_text(), r#""epts\":[]}""#);
+        let mut plain = [ContentBlock::text("a"), ContentBlock::text(Value::from(CHALLENGE).to_string())];
+        assert!(!quote_blocks(&mut plain));
+        assert_eq!(text(&plain[0]), "a");
+    }
+}

@@ -1,0 +1,106 @@
+//! Challenges behind a stock reverse proxy: they arrive and are paid, or `doctor --public` names the setting to change.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{
+    clients::pays_for,
+    extensions::biggest,
+    harness::{
+        Host, Payer, js,
+        nginx::{Nginx, Place},
+        tollhouse,
+    },
+};
+
+/// What the documents name for longer heads.
+const SHOWN: &str = include_str!("../../docs/operators.md");
+
+/// A host whose public URL is that of a proxy, with a small paid tool and one as large as a tool can be.
+async fn host(place: &Place, networks: &str) -> (Host, String) {
+    let host = Host::builder().flag("--network", networks).flag("--base-url", &place.url).start().await;
+    host.publish(&js("small", 0.01, "export default () => ({ ok: true });")).await;
+    let slug = host.publish(&biggest()).await["slug"].as_str().unwrap().to_owned();
+    (host, slug)
+}
+
+/// What `doctor --public` finds, by its level.
+async fn examined(url: &str, level: &str) -> Vec<Value> {
+    let output = tokio::process::Command::from(tollhouse()).args(["doctor", "--json", "--public", url]).output().await.unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    told["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == level).cloned().collect()
+}
+
+fn of_heads(findings: Vec<Value>) -> Vec<Value> {
+    findings.into_iter().filter(|finding| finding["text"].as_str().unwrap().contains("head")).collect()
+}
+
+/// The status of an unpaid call through the proxy.
+async fn unpaid(place: &Place, slug: &str) -> u16 {
+    let url = format!("{}/tools/{slug}", place.url);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.post(url).header("origin", "https://a.example").json(&json!({})).send().await.unwrap();
+    answer.status().as_u16()
+}
+
+async fn is_paid_through(host: &Host, place: &Place, slug: &str) {
+    let payer = Payer::funded(host, 1.0).await;
+    for script in ["pay.mjs", "pay-v1.mjs"] {
+        let asked = (format!("{}/tools/{slug}", place.url), json!({}));
+        let done = pays_for(asked, &[], Path::new("node"), script, Some(&payer)).await.unwrap();
+        assert_eq!(done["status"], 200, "{script}: {done}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn challenges_of_two_networks_pass_a_stock_nginx() {
+    let place = Place::take();
+    let (host, slug) = host(&place, "eip155:84532,eip155:8453").await;
+    let _nginx: Nginx = place.serve(&host.url, "");
+    for slug in ["small", &slug] {
+        assert_eq!(unpaid(&place, slug).await, 402, "{slug}");
+        is_paid_through(&host, &place, slug).await;
+    }
+    let told = of_heads(examined(&place.url, "ok").await);
+    assert!(told.len() == 1 && told[0]["of"] == format!("/tools/{slug}"), "the largest of all is told: {told:?}");
+    assert!(told[0]["text"].as_str().unwrap().contains("as it is installed, and not with a buffer of 2k"), "{told:?}");
+    assert!(of_heads(examined(&place.url, "fail").await).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_names_what_a_proxy_needs_for_challenges_of_many_networks() {
+    let place = Place::take();
+    let networks = "eip155:84532,eip155:8453,eip155:137,eip155:42161,eip155:43114,eip155:1,eip155:42220";
+    let (host, slug) = host(&place, networks).await;
+    let told = |findings: Vec<Value>| {
+        let heads = of_heads(findings);
+        assert!(
+            !heads.is_empty() && heads.iter().all(|head| head["remedies"][0].as_str().unwrap().contains("proxy_buffer_size 16k")),
+            "{heads:?}"
+        );
+        heads
+    };
+    // Asked past the proxy, it measures; through it, it is told what the proxy answers.
+    assert_eq!(told(examined(&host.url, "fail").await)[0]["of"], format!("/tools/{slug}"));
+    {
+        let _nginx = place.serve(&host.url, "");
+        assert_eq!(unpaid(&place, &slug).await, 502);
+        let heads = told(examined(&place.url, "fail").await);
+        assert!(heads.iter().any(|head| head["text"].as_str().unwrap().contains("a proxy answers 502")), "{heads:?}");
+    }
+    let shown = SHOWN.split("```nginx\n").nth(1).unwrap().split("```").next().unwrap();
+    let _nginx = place.serve(&host.url, shown);
+    assert_eq!(unpaid(&place, &slug).await, 402);
+    is_paid_through(&host, &place, &slug).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_says_which_heads_a_smaller_buffer_takes() {
+    let place = Place::take();
+    let host = Host::builder().flag("--base-url", &place.url).start().await;
+    host.publish(&js("small", 0.01, "export default () => ({ ok: true });")).await;
+    let fits = of_heads(examined(&host.url, "ok").await)[0]["text"].as_str().unwrap().contains(", and with a buffer of 2k");
+    let _nginx = place.serve(&host.url, "proxy_buffer_size 2k; proxy_buffers 8 2k; proxy_busy_buffers_size 4k;");
+    assert_eq!(unpaid(&place, "small").await == 402, fits);
+}
