@@ -34,6 +34,7 @@ mod contract;
 mod crash;
 mod credentials;
 mod credits;
+mod crowded;
 mod databases;
 mod deleted;
 mod docs;
