@@ -17,6 +17,7 @@ mod recovery;
 mod retry;
 mod settle;
 pub(super) mod slowed;
+mod state;
 pub(super) mod throttle;
 mod watch;
 
@@ -40,7 +41,7 @@ pub use self::{
 };
 use super::{
     Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
-    PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Way, WireVersion,
+    PaymentId, Refusal, State, StoredAnswer, Terms, Way, WireVersion,
     credit::Hold,
     gate::{
         claims::{Claim, Claims},
@@ -338,15 +339,6 @@ impl Gate {
             observer.saw_wrong();
         }
         Ok(credit)
-    }
-
-    /// The state of a payment, as everyone may see it.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
-        Ok(PAYMENTS.get(&*self.store, id).await?.map(|record| record.public(id)))
     }
 
     /// Forgets payers and tools that have been quiet, so that memory stays flat.
