@@ -353,7 +353,8 @@ impl Gate {
     /// What is counted of payers and tools, for the other hosts of the store.
     #[must_use]
     pub fn tallies(&self) -> Tallies {
-        self.throttle.tallies().into()
+        let (runs, gas) = (self.throttle.tallies(), self.gas.tallies());
+        runs.into_iter().chain(gas).collect()
     }
 
     /// Runs that nobody paid for, and gas that was burned, for operators.

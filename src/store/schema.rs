@@ -74,6 +74,11 @@ tables! {
     FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// What callers have used of their rates, and failed, by the stretch of time and the key: counted by all who share the store.
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
+    /// Gas that settlements burned without paying, and how many were reverted, by the stretch of five minutes: of payers, their addresses,
+    /// builders, and all.
+    BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has gone by");
+    /// Who has paid for which tool with a transaction of the host's own, by the week: payer, `/`, tool.
+    CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");
     /// What one of those does at a time: when it is due, and who has it.
     JOBS: Meta "jobs/", String => "Job", Forever;
     /// How far those are with what they go through part by part, by its name.

@@ -72,6 +72,9 @@ impl Gate {
     /// Counts how a run ended: paid for, or not. One whose end is not known counts as unpaid until it is found to be paid, and the
     /// payer's balance is held until then.
     fn count(&self, id: PaymentId, held: Held, burned: Option<BurnedGas>, settled: &Result<StoredAnswer, SettleError>) {
+        if burned.is_some() {
+            self.gas.note_counted(&id);
+        }
         let Held { place, purse, gas } = held;
         match settled {
             Ok(_) => place.paid(),
