@@ -40,6 +40,7 @@ mod deleted;
 mod docs;
 mod documents;
 mod drafts;
+mod elsewhere;
 mod envelope;
 mod errors;
 mod events;

@@ -87,6 +87,7 @@ impl Gate {
     ///
     /// The store's.
     pub async fn tick(self: &Arc<Self>) -> Result<(), StoreError> {
+        self.log_alarms();
         self.note_customers().await;
         self.give_back_orphans().await;
         self.ask().await?;
