@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{
-    Answer, Chain, Host, HostBuilder, PAY_TO, Payer, Payment,
-    chain::{CHAIN_PAYER_KEY, GAS_KEY},
-    eventually, js,
-};
+use crate::harness::{Answer, Chain, Host, HostBuilder, PAY_TO, Payer, Payment, chain::GAS_KEY, eventually, js};
 
 const FUNDS: u64 = 1_000_000;
+/// The third of the keys that anvil gives money to.
+const OTHER_GAS_KEY: &str = "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
 const SECONDS: Duration = Duration::from_secs(60);
 
 /// What the log says, and what `/health` says for an hour.
@@ -54,7 +52,7 @@ fn call(host: &Host, payment: &Payment) -> tokio::task::JoinHandle<Answer> {
 #[tokio::test]
 async fn stores_that_share_a_pay_to_are_warned_of_without_a_facilitator() {
     let chain = Chain::start().await;
-    let (first, second) = (with_tool(evm(&chain, GAS_KEY), 0).await, with_tool(evm(&chain, CHAIN_PAYER_KEY), 0).await);
+    let (first, second) = (with_tool(evm(&chain, GAS_KEY), 0).await, with_tool(evm(&chain, OTHER_GAS_KEY), 0).await);
     let [one, other] = one_for_both(&chain, [&first, &second]).await;
     chain.rpc("evm_setAutomine", json!([false])).await;
     let (one, other) = (call(&first, &one), call(&second, &other));

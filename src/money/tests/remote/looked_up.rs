@@ -74,7 +74,7 @@ async fn a_payment_that_is_spent_at_the_first_question_is_noted() {
     for (answers, with_node, spent_before) in [
         (vec![refuses("invalid_exact_evm_nonce_already_used")], true, true),
         (vec![refuses("invalid_exact_evm_nonce_already_used")], false, true),
-        (vec![refuses("invalid_exact_evm_transaction_failed")], true, true),
+        (vec![refuses("insufficient_funds")], true, true),
         (vec![settled()], true, false),
         (vec![again(), refuses("invalid_exact_evm_nonce_already_used")], true, false),
     ] {
