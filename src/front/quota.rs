@@ -223,6 +223,22 @@ mod tests {
     }
 
     #[test]
+    fn a_network_of_ipv6_has_one_share() {
+        let quota = Quota::new(None, Some(1));
+        let (mut one, mut same) = (share(&quota, "2001:db8:1:2::1"), share(&quota, "2001:db8:1:2:ffff::9"));
+        assert_eq!((one.take(1), same.take(1)), (Ok(()), Err(Full::Address(1))));
+        assert_eq!(share(&quota, "2001:db8:1:3::1").take(1), Ok(()));
+    }
+
+    #[test]
+    fn without_limits_nothing_is_refused_or_remembered_of_an_address() {
+        let quota = Quota::new(None, None);
+        let mut share = share(&quota, ONE);
+        assert_eq!(share.take(usize::MAX / 2), Ok(()));
+        assert!(quota.all().of.is_empty());
+    }
+
+    #[test]
     fn addresses_with_little_have_a_reserve() {
         const ALL: usize = 32 * LITTLE;
         let quota = Quota::with_reserve(Some(ALL), None);
@@ -239,21 +255,5 @@ mod tests {
         assert_eq!((taken, quota.taken()), (3, ALL), "never more than there is");
         drop((hoard, small, again, most));
         assert_eq!((quota.taken(), quota.all().of.len()), (0, 0));
-    }
-
-    #[test]
-    fn a_network_of_ipv6_has_one_share() {
-        let quota = Quota::new(None, Some(1));
-        let (mut one, mut same) = (share(&quota, "2001:db8:1:2::1"), share(&quota, "2001:db8:1:2:ffff::9"));
-        assert_eq!((one.take(1), same.take(1)), (Ok(()), Err(Full::Address(1))));
-        assert_eq!(share(&quota, "2001:db8:1:3::1").take(1), Ok(()));
-    }
-
-    #[test]
-    fn without_limits_nothing_is_refused_or_remembered_of_an_address() {
-        let quota = Quota::new(None, None);
-        let mut share = share(&quota, ONE);
-        assert_eq!(share.take(usize::MAX / 2), Ok(()));
-        assert!(quota.all().of.is_empty());
     }
 }

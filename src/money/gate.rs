@@ -42,7 +42,7 @@ pub use self::{
 };
 use super::{
     Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
-    PaymentId, Refusal, State, StoredAnswer, Terms, Way, WireVersion,
+    PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Way, WireVersion,
     credit::Hold,
     gate::{
         alarms::Alarms,

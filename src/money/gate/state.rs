@@ -2,8 +2,8 @@
 
 use tollhouse_store::StoreError;
 
-use super::{Gate, PAYMENTS};
-use crate::{CreditOffer, Offered, PaymentId, PaymentState, x402::offer::Shown};
+use super::{Gate, PAYMENTS, PaymentState};
+use crate::{CreditOffer, Offered, PaymentId, x402::offer::Shown};
 
 impl Gate {
     /// The state of a payment, with its receipt and its transaction.
