@@ -147,7 +147,7 @@ fn is_near(peer: IpAddr) -> bool {
 
 /// Whether a proxy says that its client came over https: by `X-Forwarded-Proto`, or `proto=` of `Forwarded` (RFC 7239, section 5.4).
 fn came_by_https(headers: &HeaderMap) -> bool {
-    let values = |name| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    let values = |name: &HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     let is_https = |text: &str| text.trim().trim_matches('"').eq_ignore_ascii_case("https");
     let by_element = |element: &str| {
         let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
