@@ -92,6 +92,9 @@ pub struct MoneyFlags {
     /// Gas per hour that settlements of one payer may burn without paying, for `evm`; 0 is no limit [default: 3000000]
     #[arg(long, env = "TOLLHOUSE_PAYER_BURNED_GAS")]
     pub payer_burned_gas: Option<u64>,
+    /// The same of payers who call from one address and have not paid for the tool before; 0 is no limit [default: 6000000, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_BURNED_GAS")]
+    pub address_burned_gas: Option<u64>,
     /// The same for the tools of one builder; 0 is no limit [default: 15000000]
     #[arg(long, env = "TOLLHOUSE_BUILDER_BURNED_GAS")]
     pub builder_burned_gas: Option<u64>,
@@ -206,6 +209,7 @@ impl MoneyFlags {
         let gas = |given: Option<u64>, most| given.map_or(most, NonZeroU64::new);
         let gas = GasLimits {
             of_payer: gas(self.payer_burned_gas, defaults.of_payer),
+            of_address: gas(self.address_burned_gas, defaults.of_address.filter(|_| !listen.ip().is_loopback())),
             of_builder: gas(self.builder_burned_gas, defaults.of_builder),
             of_all: gas(self.burned_gas, defaults.of_all),
             reverts: self.payer_reverts.map_or(defaults.reverts, NonZeroU32::new),

@@ -11,10 +11,14 @@ use tollhouse_config::{ForwardedHeader, ProxySettings};
 use url::{Host, Url};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The settings that make clients behind a proxy known by their addresses.
 const REMEDY: &str =
     "set TOLLHOUSE_TRUSTED_PROXIES to the proxy's address (127.0.0.1,::1 on this machine) and have it send X-Forwarded-For";
+
+/// The setting that makes addresses in answers those that clients reach the host at.
+const BASE_URL_REMEDY: &str = "set TOLLHOUSE_BASE_URL (--base-url) to the https URL that the proxy is reached at";
 
 /// Something about how the host is reached that an operator should look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,6 +39,10 @@ pub struct Proxies {
     expected: bool,
     /// A proxy that is not trusted has passed on a request.
     seen: AtomicBool,
+    /// Clients that come over https would not be told their URL of the host.
+    is_base_url_plain: bool,
+    /// A proxy has passed on a request that came to it over https.
+    seen_https: AtomicBool,
 }
 
 impl Proxies {
@@ -45,6 +53,8 @@ impl Proxies {
             settings: settings.clone(),
             expected: before_a_proxy(settings, listen, Some(base_url)).is_some(),
             seen: AtomicBool::new(false),
+            is_base_url_plain: !base_url.starts_with("https:") || is_here(base_url),
+            seen_https: AtomicBool::new(false),
         }
     }
 
@@ -59,17 +69,22 @@ impl Proxies {
     /// The warnings that apply now.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        match (self.seen.load(Relaxed), self.expected) {
-            (true, _) => vec![seen()],
-            (false, true) => vec![expected()],
-            (false, false) => vec![],
-        }
+        let of_trust = match (self.seen.load(Relaxed), self.expected) {
+            (true, _) => Some(seen()),
+            (false, true) => Some(expected()),
+            (false, false) => None,
+        };
+        of_trust.into_iter().chain(self.seen_https.load(Relaxed).then(base_url_missing)).collect()
     }
 
     /// The client's address of a request that came from `peer`.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
-        if !self.trusts(peer) {
+        let is_trusted = self.trusts(peer);
+        if is_trusted || is_near(peer) {
+            self.look_for_https(peer, headers);
+        }
+        if !is_trusted {
             self.look(peer, headers);
             return peer;
         }
@@ -106,16 +121,40 @@ impl Proxies {
 
     /// Notices a proxy on this machine or in its network that should be trusted.
     fn look(&self, peer: IpAddr, headers: &HeaderMap) {
-        let is_near = match peer {
-            IpAddr::V4(peer) => peer.is_loopback() || peer.is_private(),
-            IpAddr::V6(peer) => peer.is_loopback() || peer.is_unique_local(),
-        };
         let passes_on = || headers.contains_key(&X_FORWARDED_FOR) || headers.contains_key(header::FORWARDED);
-        if is_near && passes_on() && !self.seen.swap(true, Relaxed) {
+        if is_near(peer) && passes_on() && !self.seen.swap(true, Relaxed) {
             let Warning { message, .. } = seen();
             tracing::warn!(proxy = %peer, remedy = REMEDY, "{message}");
         }
     }
+
+    /// Notices a proxy that is reached over https while clients are given another URL.
+    fn look_for_https(&self, peer: IpAddr, headers: &HeaderMap) {
+        if self.is_base_url_plain && !self.seen_https.load(Relaxed) && came_by_https(headers) && !self.seen_https.swap(true, Relaxed) {
+            let Warning { message, .. } = base_url_missing();
+            tracing::warn!(proxy = %peer, remedy = BASE_URL_REMEDY, "{message}");
+        }
+    }
+}
+
+/// Whether an address is of this machine or of a private network.
+fn is_near(peer: IpAddr) -> bool {
+    match peer {
+        IpAddr::V4(peer) => peer.is_loopback() || peer.is_private(),
+        IpAddr::V6(peer) => peer.is_loopback() || peer.is_unique_local(),
+    }
+}
+
+/// Whether a proxy says that its client came over https: by `X-Forwarded-Proto`, or `proto=` of `Forwarded` (RFC 7239, section 5.4).
+fn came_by_https(headers: &HeaderMap) -> bool {
+    let values = |name: &HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    let is_https = |text: &str| text.trim().trim_matches('"').eq_ignore_ascii_case("https");
+    let by_element = |element: &str| {
+        let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
+        pairs.any(|(name, value)| name.trim().eq_ignore_ascii_case("proto") && is_https(value))
+    };
+    values(&X_FORWARDED_PROTO).flat_map(|value| value.split(',')).any(is_https)
+        || values(&header::FORWARDED).flat_map(|value| value.split(',')).any(by_element)
 }
 
 /// The warning for a host that only a proxy on its machine can make public, and that does not trust the proxy.
@@ -135,6 +174,12 @@ fn seen() -> Warning {
     let message = "a proxy passes requests on and is not trusted to name the client's address: what one of its clients does wrong, such \
                    as showing wrong credentials, is held against all of them";
     Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
+}
+
+fn base_url_missing() -> Warning {
+    let message = "a proxy is reached over https, and no base URL is set that says so: challenges, receipts and links name an address that \
+                   clients cannot reach";
+    Warning { code: "base_url_missing", message: message.to_owned(), remedy: BASE_URL_REMEDY }
 }
 
 /// Whether a URL leads to this machine alone.
@@ -215,6 +260,28 @@ mod tests {
             ("proto=https", "127.0.0.1"),
         ] {
             assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", value), ("x-forwarded-for", "203.0.113.1")]), wanted, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_is_reached_over_https_is_noticed_where_no_base_url_is_set() {
+        let trusted = ProxySettings { trusted: vec!["127.0.0.1/32".parse().unwrap()], header: ForwardedHeader::XForwardedFor };
+        let warned = |settings: &ProxySettings, url: &str, peer: &str, values: &[(&'static str, &str)]| {
+            let proxies = Proxies::new(settings, [127, 0, 0, 1].into(), url);
+            client(&proxies, peer, values);
+            let warnings = proxies.warnings();
+            warnings.iter().filter(|warning| warning.code == "base_url_missing").count()
+        };
+        let (local, public) = ("http://127.0.0.1:4020", "https://tools.example");
+        let by_https = [("x-forwarded-proto", "https")];
+        for settings in [&trusted, &ProxySettings::default()] {
+            assert_eq!(warned(settings, local, "127.0.0.1", &by_https), 1);
+            assert_eq!(warned(settings, local, "127.0.0.1", &[("x-forwarded-proto", "HTTPS, http")]), 1);
+            assert_eq!(warned(settings, local, "127.0.0.1", &[("forwarded", "for=192.0.2.1; Proto=\"https\"")]), 1);
+            assert_eq!(warned(settings, "http://tools.example", "127.0.0.1", &by_https), 1, "a base URL without TLS");
+            assert_eq!(warned(settings, public, "127.0.0.1", &by_https), 0);
+            assert_eq!(warned(settings, local, "127.0.0.1", &[("x-forwarded-proto", "http"), ("forwarded", "for=https")]), 0);
+            assert_eq!(warned(settings, local, "192.0.2.1", &by_https), 0, "anybody on the internet can send the header");
         }
     }
 

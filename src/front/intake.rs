@@ -36,7 +36,7 @@ impl Intake {
         let IntakeSettings { connections, bodies, answers } = settings.clone();
         Self {
             open: Quota::new(connections.most, connections.most_of_address),
-            held: Quota::new(bodies.held, bodies.held_of_address),
+            held: Quota::with_reserve(bodies.held, bodies.held_of_address),
             answers: Quota::new(answers.held, answers.held_of_address),
             connections,
             bodies,

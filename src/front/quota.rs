@@ -8,11 +8,16 @@ use std::{
 
 use super::address::network;
 
+/// The most of a quota with a reserve that an address may have of the reserve: a thirty-second of small ones.
+const LITTLE: usize = 64 << 10;
+
 /// Something of which there is so much. `None` is no limit.
 #[derive(Debug)]
 pub struct Quota {
     most: Option<usize>,
     most_of_address: Option<usize>,
+    /// Whether a part is kept for addresses that have little.
+    has_reserve: bool,
     taken: Mutex<Taken>,
 }
 
@@ -35,7 +40,12 @@ pub enum Full {
 impl Quota {
     /// A quota with nothing taken: at most `most` in all and `most_of_address` for one address; `None` sets no limit.
     pub fn new(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { most, most_of_address, taken: Mutex::default() })
+        Arc::new(Self { most, most_of_address, has_reserve: false, taken: Mutex::default() })
+    }
+
+    /// The same, of which an eighth is kept for addresses that have [little](LITTLE): others cannot take all that there is from them.
+    pub(crate) fn with_reserve(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
+        Arc::new(Self { most, most_of_address, has_reserve: true, taken: Mutex::default() })
     }
 
     /// A share of `address`, which is nothing yet.
@@ -70,10 +80,14 @@ impl Quota {
     }
 
     fn room(&self, taken: &Taken, address: &IpAddr, more: usize) -> Result<(), Full> {
-        if let Some(most) = self.most.filter(|most| taken.all.saturating_add(more) > *most) {
+        let of_address = taken.of.get(address).copied().unwrap_or_default();
+        let reserve = |most: usize| {
+            let is_little = of_address.saturating_add(more) <= LITTLE.min(most / 32);
+            if self.has_reserve && !is_little { most / 8 } else { 0 }
+        };
+        if let Some(most) = self.most.filter(|most| taken.all.saturating_add(more) > most - reserve(*most)) {
             return Err(Full::All(most));
         }
-        let of_address = taken.of.get(address).copied().unwrap_or_default();
         match self.most_of_address.filter(|most| of_address.saturating_add(more) > *most) {
             Some(most) => Err(Full::Address(most)),
             None => Ok(()),
@@ -81,7 +95,7 @@ impl Quota {
     }
 
     fn add(&self, taken: &mut Taken, address: IpAddr, more: usize) {
-        if self.most_of_address.is_some() {
+        if self.most_of_address.is_some() || self.has_reserve && self.most.is_some() {
             *taken.of.entry(address).or_default() += more;
         }
         taken.all += more;
@@ -222,5 +236,24 @@ mod tests {
         let mut share = share(&quota, ONE);
         assert_eq!(share.take(usize::MAX / 2), Ok(()));
         assert!(quota.all().of.is_empty());
+    }
+
+    #[test]
+    fn addresses_with_little_have_a_reserve() {
+        const ALL: usize = 32 * LITTLE;
+        let quota = Quota::with_reserve(Some(ALL), None);
+        let (mut hoard, mut other) = (share(&quota, ONE), share(&quota, ONE));
+        assert_eq!(hoard.take(ALL - ALL / 8 + 1), Err(Full::All(ALL)));
+        assert_eq!(hoard.take(ALL - ALL / 8), Ok(()));
+        assert_eq!(other.take(1), Err(Full::All(ALL)), "its address has much already");
+        let (mut small, mut again) = (share(&quota, OTHER), share(&quota, OTHER));
+        assert_eq!(small.take(LITTLE / 2), Ok(()));
+        assert_eq!(again.take(LITTLE / 2), Ok(()));
+        assert_eq!(again.take(1), Err(Full::All(ALL)), "the reserve is for little");
+        let mut most: Vec<_> = (3..30).map(|n| share(&quota, &format!("192.0.2.{n}"))).collect();
+        let taken = most.iter_mut().map(|share| share.take(LITTLE)).filter(Result::is_ok).count();
+        assert_eq!((taken, quota.taken()), (3, ALL), "never more than there is");
+        drop((hoard, small, again, most));
+        assert_eq!((quota.taken(), quota.all().of.len()), (0, 0));
     }
 }

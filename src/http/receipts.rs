@@ -2,17 +2,25 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::State,
+    http::{Extensions, HeaderMap},
+};
 use serde_json::{Value, json};
 use tollhouse_base::id::ReceiptId;
-use tollhouse_front::{Code, Fault};
-use tollhouse_money::{PaymentId, refund::Refund};
+use tollhouse_call::CalledBy;
+use tollhouse_front::{Caller, Code, Fault, names::shows_caller, offered};
+use tollhouse_money::{PaymentId, PaymentState, refund::Refund};
 
 use super::{
     page::PathParams,
     route::{Route, open},
-    services::Proving,
+    services::{Calling, Proving},
 };
+
+/// What shows who has bought something.
+const OF_BUYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit"];
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
@@ -23,6 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
             .fails(&[Code::UnknownReceipt]),
         open::get("/ai/payments/{id}", "getPayment", "what became of a payment", payment)
             .answers("PaymentAnswer")
+            .heeds(OF_BUYERS)
             .for_agents()
             .fails(&[Code::UnknownPayment]),
         open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks)
@@ -48,13 +57,36 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
     Ok(Json(answer))
 }
 
-/// The state of one payment, so that a caller whose connection broke need not pay to find out.
-async fn payment(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
+/// The state of one payment, so that a caller whose connection broke need not pay to find out. Its receipt and its transaction are for
+/// those who show the payment or the developer credit that it was made with, for the owner of the tool, and for admins.
+async fn payment(
+    State(proving): State<Arc<Proving>>,
+    State(calling): State<Arc<Calling>>,
+    PathParams(id): PathParams<String>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Fault> {
     let unknown =
         || Fault::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment");
     let id: PaymentId = id.parse().map_err(|_| unknown())?;
     let state = proving.gate.state(&id).await?.ok_or_else(unknown)?;
+    let is_shown = proving.gate.is_payer(&id, &offered(&headers)).await? || is_seller(&proving, &calling, &headers, &state).await?;
+    let state = if is_shown { state } else { state.without_purchase() };
     Ok(Json(json!({ "ok": true, "payment": state })))
+}
+
+/// Whether the request shows an admin's credential, or that of the owner of the tool that was paid for.
+async fn is_seller(proving: &Proving, calling: &Calling, headers: &HeaderMap, state: &PaymentState) -> Result<bool, Fault> {
+    if !shows_caller(headers) {
+        return Ok(false);
+    }
+    let callers = &calling.shared.callers;
+    if let Caller::Admin = callers.identify(headers, &Extensions::new()).await?.admitted()? {
+        return Ok(true);
+    }
+    let Some(receipt) = &state.receipt_id else { return Ok(false) };
+    let Some(receipt) = proving.receipts.find(receipt).await? else { return Ok(false) };
+    let called = callers.called(&calling.calls, headers, receipt.record.draft.slug.as_str()).await;
+    Ok(called.is_ok_and(|(_, by)| matches!(by, CalledBy::Owner)))
 }
 
 async fn jwks(State(proving): State<Arc<Proving>>) -> Json<Value> {

@@ -2,6 +2,7 @@
 
 mod admit;
 mod agrees;
+mod alarms;
 pub(super) mod answer;
 mod ask;
 mod asked;
@@ -17,6 +18,7 @@ mod recovery;
 mod retry;
 mod settle;
 pub(super) mod slowed;
+mod state;
 pub(super) mod throttle;
 mod watch;
 
@@ -43,6 +45,7 @@ use super::{
     PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Way, WireVersion,
     credit::Hold,
     gate::{
+        alarms::Alarms,
         claims::{Claim, Claims},
         funds::{PurseHold, Purses},
         gas::{BurnedGas, GasHold, GasMeter},
@@ -65,10 +68,6 @@ const PAYMENT_EXPIRY: Table<(Timestamp, String), ()> = schema::PAYMENT_EXPIRY.ho
 fn open_intent(id: &PaymentId, record: &Record) -> Option<Entry> {
     matches!(record.state, State::Reserved | State::Settling).then(|| schema::OPEN_INTENTS.entry(id, &()))
 }
-
-/// Unpaid runs within a minute, and open settlements, at which operators are warned.
-const MANY_UNPAID: u64 = 100;
-const MANY_OPEN: usize = 100;
 
 /// Locks for requests with the same payment. Others share one by chance.
 const TWIN_LOCKS: usize = 1_024;
@@ -189,6 +188,8 @@ pub struct Gate {
     purses: Arc<Purses>,
     /// Gas of settlements that did not pay.
     gas: Arc<GasMeter>,
+    /// What operators are warned of.
+    alarms: Alarms,
     /// The runs of settlements that are open here.
     open_runs: Mutex<HashMap<PaymentId, OpenRun>>,
     /// Held while a payment is bound: requests with the same one are judged one after the other.
@@ -235,6 +236,7 @@ impl Gate {
             throttle,
             purses: Arc::default(),
             gas,
+            alarms: Alarms::new(),
             open_runs: Mutex::default(),
             twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             open: Mutex::default(),
@@ -340,15 +342,6 @@ impl Gate {
         Ok(credit)
     }
 
-    /// The state of a payment, as everyone may see it.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
-        Ok(PAYMENTS.get(&*self.store, id).await?.map(|record| record.public(id)))
-    }
-
     /// Forgets payers and tools that have been quiet, so that memory stays flat.
     pub fn forget_quiet(&self) {
         self.throttle.forget_quiet();
@@ -361,19 +354,8 @@ impl Gate {
     /// What is counted of payers and tools, for the other hosts of the store.
     #[must_use]
     pub fn tallies(&self) -> Tallies {
-        self.throttle.tallies().into()
-    }
-
-    /// Runs that nobody paid for, and gas that was burned, for operators.
-    #[must_use]
-    pub fn unpaid(&self) -> Value {
-        let (runs, open) = (self.throttle.unpaid(), self.open_intents());
-        let warnings = [
-            (runs >= MANY_UNPAID).then(|| format!("{runs} runs of the last minute were not paid for")),
-            (open >= MANY_OPEN).then(|| format!("{open} settlements are open: nobody has said yet how they ended")),
-            self.gas.is_high().then(|| "settlements have burned more than half of the gas that they may burn in an hour".to_owned()),
-        ];
-        json!({ "runsLastMinute": runs, "gas": self.gas.status(), "warnings": warnings.into_iter().flatten().collect::<Vec<_>>() })
+        let (runs, gas) = (self.throttle.tallies(), self.gas.tallies());
+        runs.into_iter().chain(gas).collect()
     }
 
     /// Settlements whose end is not known.

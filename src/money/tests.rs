@@ -1,5 +1,6 @@
 //! The gate put together with a simulated ledger, and payers with keys of their own.
 
+mod alarms;
 mod answers;
 mod budget;
 mod chain;

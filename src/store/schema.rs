@@ -74,6 +74,11 @@ tables! {
     FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// Uses of rate limits and failures of callers, by period and key, counted across all replicas.
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
+    /// Gas that settlements burned without paying, and how many were reverted, by the stretch of five minutes: of payers, their addresses,
+    /// builders, and all.
+    BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has gone by");
+    /// Who has paid for which tool with a transaction of the host's own, by the week: payer, `/`, tool.
+    CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");
     /// Jobs that only one replica runs at a time: when each is due, and which replica has it.
     JOBS: Meta "jobs/", String => "Job", Forever;
     /// The position of each round, by name.

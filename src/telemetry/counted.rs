@@ -237,6 +237,8 @@ pub static SLOWED_RUNS: Counts<1, 6> =
     Counts::new(&table::SLOWED_RUNS, [["payer"], ["address"], ["tool"], ["unproven"], ["balance"], ["gas"]]);
 /// Gas spent on settlements that were reverted.
 pub static BURNED_GAS: Count = Count(&table::BURNED_GAS, AtomicU64::new(0));
+/// Settlements that an operator should look at.
+pub static SETTLEMENT_FAULTS: Counts<1, 3> = Counts::new(&table::SETTLEMENT_FAULTS, [["elsewhere"], ["second_receipt"], ["reorganized"]]);
 /// Requests to facilitators.
 pub static FACILITATOR: Counts<2, 15> = Counts::new(
     &table::FACILITATOR_REQUESTS,
@@ -366,6 +368,7 @@ impl Samples {
         UNPAID_RUNS.put(&mut samples);
         SLOWED_RUNS.put(&mut samples);
         BURNED_GAS.put(&mut samples);
+        SETTLEMENT_FAULTS.put(&mut samples);
         FACILITATOR.put(&mut samples);
         FACILITATOR_SECONDS.put(&mut samples);
         COMMITS.put(&mut samples);

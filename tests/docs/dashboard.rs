@@ -1,9 +1,10 @@
-//! Checks that the dashboard for operators uses existing metrics, with labels that they have.
+//! The dashboard and the alert rules that operators are given ask for metrics that there are, by labels that these have.
 
 use serde_json::Value;
 use tollhouse::telemetry::{Metric, table};
 
 const DASHBOARD: &str = include_str!("../../docs/examples/grafana.json");
+const ALERTS: &str = include_str!("../../docs/examples/alerts.yml");
 
 /// Labels that Prometheus adds to every series, and to those of a histogram.
 const ADDED: [&str; 3] = ["job", "instance", "le"];
@@ -48,6 +49,17 @@ fn names(expression: &str) -> (Vec<&str>, Vec<&str>) {
 fn the_dashboard_asks_for_metrics_that_there_are_by_labels_that_they_have() {
     let expressions = expressions();
     assert!(expressions.len() > 15, "{expressions:?}");
+    ask_for_what_there_is(expressions);
+}
+
+#[test]
+fn the_alert_rules_ask_for_metrics_that_there_are_by_labels_that_they_have() {
+    let expressions: Vec<_> = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).map(str::to_owned).collect();
+    assert_eq!(expressions.len(), ALERTS.matches("- alert: ").count());
+    ask_for_what_there_is(expressions);
+}
+
+fn ask_for_what_there_is(expressions: Vec<String>) {
     for expression in expressions {
         let (series, labels) = names(&expression);
         let metrics: Vec<_> =

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use crate::harness::{
-    Chain, Host, HostBuilder, PAY_TO, Payer,
+    Answer, Chain, Host, HostBuilder, PAY_TO, Payer, Payment,
     chain::{CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY},
     eventually, js,
 };
@@ -42,6 +43,105 @@ async fn wallet_that_goes_by_the_price_of_gas_is_refused_before_the_work() {
     assert_eq!(first.json()["run"], 1, "nothing ran before");
 }
 
+/// Has one settlement of the wallet reverted: it signs before the work, and not when it matters.
+async fn burn_by_wallet(chain: &Chain, host: &Host, challenge: &Value) {
+    chain.rpc("evm_setAutomine", json!([false])).await;
+    chain.etch(WALLET, "GenerousWallet").await;
+    let call = sent(chain, host, &Payer::new().pay_for(WALLET, challenge)).await;
+    chain.etch(WALLET, "BurnWallet").await;
+    chain.rpc("anvil_mine", json!(["0x1"])).await;
+    assert_eq!(call.await.unwrap().is(502).json()["error"]["code"], "settlement_unknown");
+    chain.etch(WALLET, "GenerousWallet").await;
+    chain.rpc("evm_setAutomine", json!([true])).await;
+}
+
+/// Has one settlement of a new payer with a key reverted: its money is gone when it matters.
+async fn burn_by_key(chain: &Chain, host: &Host, challenge: &Value) {
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    chain.rpc("evm_setAutomine", json!([false])).await;
+    let call = sent(chain, host, &payer.pay(challenge)).await;
+    chain.empty(&payer.address).await;
+    chain.rpc("anvil_mine", json!(["0x1"])).await;
+    assert_ne!(call.await.unwrap().status, 200);
+    chain.rpc("evm_setAutomine", json!([true])).await;
+}
+
+/// A call whose settlement is sent and in no block yet.
+async fn sent(chain: &Chain, host: &Host, payment: &Payment) -> JoinHandle<Answer> {
+    let request = host.paid_request("counter", &json!({}), payment);
+    let call = tokio::spawn(async { Host::try_send(request).await.unwrap() });
+    eventually("its settlement is sent", Duration::from_secs(60), async || {
+        (chain.rpc("txpool_status", json!([])).await["pending"] != "0x0").then_some(())
+    })
+    .await;
+    call
+}
+
+async fn gas(host: &Host) -> Value {
+    host.get("/health").await.is(200).json()["unpaid"]["gas"].clone()
+}
+
+/// A restart began at zero, and so did each of several hosts.
+#[tokio::test]
+async fn burned_gas_counts_after_a_restart() {
+    let chain = Chain::start().await;
+    let mut host = evm(&chain).flag("--payer-reverts", 2).flag("--burned-gas", 0).start().await;
+    host.publish(&js("counter", 0.01, COUNTER)).await;
+    chain.mint(WALLET, FUNDS).await;
+    let challenge = host.challenge("counter").await;
+    burn_by_wallet(&chain, &host, &challenge).await;
+    let before = gas(&host).await;
+    assert_eq!(before["revertedLastHour"], 1, "{before}");
+    // Written without waiting for the disk.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    host.restart().await;
+    for name in ["burnedLastHour", "revertedLastHour"] {
+        assert_eq!(gas(&host).await[name], before[name], "{name}");
+    }
+    let challenge = host.challenge("counter").await;
+    burn_by_wallet(&chain, &host, &challenge).await;
+    let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge)).await;
+    assert!(refused.has("ratelimit").contains("reverted-settlements"), "{refused:?}");
+    // What is looked up again of the first one counts once.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(gas(&host).await["revertedLastHour"], 2);
+}
+
+/// One cent through fresh keys closed a builder's tools to its customers in some minutes.
+#[tokio::test]
+async fn new_payers_burn_half_and_customers_are_served() {
+    let chain = Chain::start().await;
+    for (limit, other) in [("--builder-burned-gas", "--burned-gas"), ("--burned-gas", "--builder-burned-gas")] {
+        let mut host = evm(&chain).flag(limit, 100_000).flag(other, 0).start().await;
+        host.publish(&js("counter", 0.01, COUNTER)).await;
+        let customer = Payer::new();
+        chain.mint(&customer.address, FUNDS).await;
+        let challenge = host.challenge("counter").await;
+        host.call_paid("counter", &json!({}), &customer.pay(&challenge)).await.is(200);
+        let (fresh, mut burns) = (Payer::new(), 0);
+        chain.mint(&fresh.address, FUNDS).await;
+        while gas(&host).await["burnedLastHour"].as_u64().unwrap() < 50_000 {
+            burn_by_key(&chain, &host, &challenge).await;
+            burns += 1;
+            assert!(burns < 5, "{}", gas(&host).await);
+        }
+        assert!(gas(&host).await["burnedLastHour"].as_u64().unwrap() < 100_000);
+        for restarts in [false, true] {
+            if restarts {
+                // What a customer is known by is written every five seconds.
+                tokio::time::sleep(Duration::from_secs(7)).await;
+                host.restart().await;
+            }
+            let challenge = host.challenge("counter").await;
+            let refused = host.call_paid("counter", &json!({}), &fresh.pay(&challenge)).await;
+            assert!(refused.has("ratelimit").contains("burned-gas"), "{refused:?}");
+            refused.fails(429, "rate_limited", "caller");
+            host.call_paid("counter", &json!({}), &customer.pay(&challenge)).await.is(200);
+        }
+    }
+}
+
 #[tokio::test]
 async fn payer_whose_settlements_are_reverted_waits_and_burned_gas_has_a_bound() {
     let chain = Chain::start().await;
@@ -52,30 +152,17 @@ async fn payer_whose_settlements_are_reverted_waits_and_burned_gas_has_a_bound()
         chain.mint(funded, FUNDS).await;
     }
     let challenge = host.challenge("counter").await;
-    chain.rpc("evm_setAutomine", json!([false])).await;
     for _ in 0..2 {
-        // It accepts the signature before the work, and refuses it at the settlement.
-        chain.etch(WALLET, "GenerousWallet").await;
-        let request = host.paid_request("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge));
-        let call = tokio::spawn(async { Host::try_send(request).await.unwrap() });
-        eventually("its settlement is sent", Duration::from_secs(60), async || {
-            (chain.rpc("txpool_status", json!([])).await["pending"] != "0x0").then_some(())
-        })
-        .await;
-        chain.etch(WALLET, "BurnWallet").await;
-        chain.rpc("anvil_mine", json!(["0x1"])).await;
-        assert_eq!(call.await.unwrap().is(502).json()["error"]["code"], "settlement_unknown");
+        burn_by_wallet(&chain, &host, &challenge).await;
     }
     let health = host.get("/health").await.is(200).json()["unpaid"].clone();
     let gas = &health["gas"];
     assert_eq!((&health["runsLastMinute"], &gas["revertedLastHour"]), (&json!(2), &json!(2)), "{health}");
     assert!(gas["burnedLastHour"].as_u64().unwrap() > 100_000 && gas["burnedWei"] != "0", "{gas}");
     // This wallet is blocked for an hour.
-    chain.etch(WALLET, "GenerousWallet").await;
     let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge)).await;
     assert!(refused.has("ratelimit").contains("reverted-settlements"), "{refused:?}");
     refused.fails(429, "rate_limited", "caller");
-    chain.rpc("evm_setAutomine", json!([true])).await;
     assert_eq!(host.call_paid("counter", &json!({}), &payer.pay(&challenge)).await.is(200).json()["run"], 3);
 
     // With a budget of almost no gas, contracts are refused at once. Payers with a key are not.

@@ -208,6 +208,17 @@ async fn untrusted_proxy_is_reported() {
     assert_eq!((&warnings[0]["code"], warnings.as_array().unwrap().len()), (&json!("proxy_not_trusted"), 1), "{warnings}");
     assert!(warnings[0]["remedy"].as_str().unwrap().contains("TOLLHOUSE_TRUSTED_PROXIES"), "{warnings}");
     assert_eq!(host.log().matches(TOLD).count(), 1, "{}", host.log());
+    for trusted in ["", "127.0.0.1"] {
+        let how = Host::builder();
+        let host = if trusted.is_empty() { how } else { how.flag("--trusted-proxies", trusted) }.start().await;
+        let get = || host.request(Method::GET, "/health/live").header("x-forwarded-proto", "https");
+        host.send(get()).await.is(200);
+        host.send(get()).await.is(200);
+        let warnings = host.get("/health").await.is(200).json()["warnings"].clone();
+        assert_eq!((&warnings[0]["code"], warnings.as_array().unwrap().len()), (&json!("base_url_missing"), 1), "{warnings}");
+        assert!(warnings[0]["remedy"].as_str().unwrap().contains("TOLLHOUSE_BASE_URL"), "{warnings}");
+        assert_eq!(host.log().matches("no base URL is set that says so").count(), 1, "{}", host.log());
+    }
     let public = Host::builder().flag("--base-url", "https://tools.example").start().await;
     eventually("the log says so", std::time::Duration::from_secs(20), async || {
         public.log().contains("listens on loopback and has a public URL").then_some(())

@@ -41,6 +41,31 @@ async fn a_payment_sent_eight_times_at_once_and_again_later_runs_and_settles_onc
     let state = host.payment(&payment.id()).await.unwrap();
     assert_eq!((&state["state"], &state["receiptId"]), (&json!("settled"), &json!(first.receipt_id())));
 
+    // Anybody can compute the id of a payment from what the chain publishes.
+    let shown = async |header: &str, value: &str| {
+        let request = host.request(Method::GET, &format!("/ai/payments/{}", payment.id()));
+        let request = if header.is_empty() { request } else { request.header(header, value) };
+        let told = host.send(request).await.is(200).json()["payment"].clone();
+        assert_eq!(told["state"], "settled");
+        (told.get("receiptId").is_some(), told.get("transaction").is_some())
+    };
+    let forged = payment.altered("/payload/signature", json!(format!("0x{}1b", "11".repeat(64))));
+    let (credit, other) = (host.mint(1.0).await, payer.pay(&host.challenge("count").await));
+    let (_, key) = host.register("stranger").await;
+    for (header, value) in [
+        ("", ""),
+        (payment.header, &*forged.encoded()),
+        (payment.header, &*other.encoded()),
+        ("x-developer-credit", &*credit),
+        ("x-developer-credit", "dc_unknown"),
+        ("x-builder-key", &*key),
+    ] {
+        assert_eq!(shown(header, value).await, (false, false), "{header} {value}");
+    }
+    for (header, value) in [(payment.header, &*payment.encoded()), ("x-admin-token", &*host.admin)] {
+        assert_eq!(shown(header, value).await, (true, true), "{header}");
+    }
+
     // A new payment is a new run.
     let again = payer.pay(&host.challenge("count").await);
     assert_eq!(host.call_paid("count", &input, &again).await.is(200).json(), json!({ "runs": 2 }));

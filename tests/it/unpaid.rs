@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles, js};
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles, eventually, js};
 
 const PRICE: f64 = 0.01;
 const MICROS: u64 = 10_000;
@@ -234,4 +234,25 @@ async fn runs_whose_settlement_is_refused_are_runs_for_nothing() {
     let free = host.request(Method::POST, "/tools/moody").header("x-admin-token", &host.admin).json(&throws());
     host.send(free).await.fails(502, "handler_failed", "tool");
     host.call_credit("moody", &json!({}), &credit).await.is(200);
+}
+
+/// Operators saw the warnings of `/health` alone, where somebody looked.
+#[tokio::test]
+async fn an_alarm_is_logged_once_when_it_begins() {
+    let host = Host::builder().flag("--payer-failures", 0).flag("--tool-failures", 0).start().await;
+    host.publish(&js("throws", 0.01, "export default () => { throw new Error('always'); };")).await;
+    let credit = host.mint(5.0).await;
+    for _ in 0..5 {
+        let calls = (0..20).map(|_| async { host.call_credit("throws", &json!({}), &credit).await });
+        futures_util::future::join_all(calls).await;
+    }
+    let warnings = host.get("/health").await.is(200).json()["unpaid"]["warnings"].clone();
+    assert!(warnings[0].as_str().unwrap().contains("runs of the last minute were not paid for"), "{warnings}");
+    const LOGGED: &str = "runs of the last minute were not paid for";
+    eventually("the log says so", Duration::from_secs(20), async || host.log().contains(LOGGED).then_some(())).await;
+    for _ in 0..20 {
+        host.call_credit("throws", &json!({}), &credit).await;
+    }
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(host.log().matches(LOGGED).count(), 1, "{}", host.log());
 }

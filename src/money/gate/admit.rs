@@ -69,6 +69,7 @@ impl Gate {
             builder: terms.owner.share().to_owned(),
             from: request.from,
             funds: Funds::Balance,
+            is_customer: false,
         };
         // The payer may be anybody still: no place is taken before the payment is verified.
         if let Err(slowed) = self.throttle.check(&running) {
@@ -94,6 +95,7 @@ impl Gate {
         if balance.is_none() {
             running.funds = Funds::Untold;
         }
+        running.is_customer = payment.tried_gas().is_some() && self.is_customer(&running).await?;
         let tail = Tail::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
         let _alone = self.twin(&id).await;
         let held = match self.hold(running, &payment, balance) {
@@ -203,6 +205,7 @@ impl Gate {
             // It is bounded by who minted it, whatever address it comes from.
             from: None,
             funds: Funds::Credit,
+            is_customer: false,
         };
         self.throttle.check(&running).map_err(slowed_by)?;
         let means = Means::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);

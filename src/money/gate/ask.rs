@@ -14,6 +14,7 @@ use tollhouse_store::{Batch, Durability, StoreError};
 use super::{
     Gate, PAYMENTS,
     asked::asked,
+    gas::Burner,
     record::{Record, Settler},
     retry::Retry,
 };
@@ -127,7 +128,13 @@ impl Gate {
             outcome => outcome,
         };
         if let Some(burned) = facilitator.take_burned(id).filter(|_| !matches!(outcome, SettleOutcome::Settled(_))) {
+            let was_counted = self.was_burned_counted(id).await;
             self.count_burned(&payment, burned);
+            if was_counted {
+                self.gas.uncount(&Burner { payer: payment.payer(), builder: None }, burned);
+            } else {
+                self.gas.note_counted(id);
+            }
         }
         let often = self.retries().get(id).is_some_and(Retry::is_old);
         let concluded = self.conclude(id, outcome, None).await;

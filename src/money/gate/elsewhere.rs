@@ -1,20 +1,36 @@
 //! Payments that somebody else has settled. Two stores with one `payTo` both take a payment that is shown to both, and one transfer pays for
 //! two runs: each store knows of its own alone. What gives it away is an authorization that was used before this host used it.
 
-use crate::{PaymentId, SettleOutcome};
+use crate::{Payment, PaymentId, SettleOutcome};
 
-/// Logs an outcome that another host with the same `payTo` may have brought about. `prepared` is the transaction that was to be sent, where
-/// that was known beforehand.
-pub(super) fn note(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&str>) {
-    if may_be_elsewhere(outcome, prepared) {
-        tracing::warn!(
-            payment.id = %id,
-            outcome = outcome.name(),
-            prepared,
-            "an authorization was used before this host used it: its payer, somebody who sent it again, or another host with the same `payTo` \
-             has settled it. Give each store a `payTo` of its own, and look whether two receipts name one transaction"
-        );
+/// Logs an outcome that another host with the same `payTo` may have brought about, and answers whether it is one. `prepared` is the
+/// transaction that was to be sent, where that was known beforehand.
+pub(super) fn note(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&str>) -> bool {
+    let is_elsewhere = may_be_elsewhere(outcome, prepared);
+    if is_elsewhere {
+        warn(id, outcome, prepared);
     }
+    is_elsewhere
+}
+
+/// The same of a payment that a facilitator said was spent when it was asked for the first time.
+pub(super) fn note_spent_before(id: &PaymentId, payment: &Payment, outcome: &SettleOutcome) -> bool {
+    // The others are noted as their end is written.
+    let is_elsewhere = payment.was_spent_before() && !may_be_elsewhere(outcome, None);
+    if is_elsewhere {
+        warn(id, outcome, None);
+    }
+    is_elsewhere
+}
+
+fn warn(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&str>) {
+    tracing::warn!(
+        payment.id = %id,
+        outcome = outcome.name(),
+        prepared,
+        "an authorization was used before this host used it: its payer, somebody who sent it again, or another host with the same `payTo` \
+         has settled it. Give each store a `payTo` of its own, and look whether two receipts name one transaction"
+    );
 }
 
 /// Whether a payment was spent, or settled by another transaction than this host had prepared.

@@ -1,21 +1,30 @@
 //! Limits on gas that settlements burn without paying.
 //!
 //! Where the host sends transactions itself, one that is reverted costs its gas key and moves nothing. What was burned counts for an
-//! hour: by payer, by the builder whose tool was run, and in all. A payer that is a contract can do in the transaction what it did
-//! not do in the trial, so the gas of its runs under way counts beside, as much as their transactions may use. Such payers leave
-//! half of what all may burn to payers with a key.
+//! hour: by payer, by the caller's address, by the builder whose tool was run, and in all, at all hosts of a store together. A payer
+//! that is a contract can do in the transaction what it did not do in the trial, so the gas of its runs under way counts beside, as much
+//! as their transactions may use.
+//!
+//! Nobody can close a tool to its customers by burning gas: of what a builder's tools and all may burn, payers who have not paid for the
+//! tool use a half, and those of them that are contracts a quarter.
+
+mod shared;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::HashMap,
+    net::IpAddr,
     num::{NonZeroU32, NonZeroU64},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 use tollhouse_telemetry::counted::BURNED_GAS;
 
+use self::shared::Pending;
 use super::{
     recent::{Moment, Recent},
     slowed::{Bound, Slowed},
@@ -28,7 +37,7 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// After how long it is worth asking again where only runs under way are in the way.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Payers and builders that are remembered.
+/// Payers, addresses and builders that are remembered, each.
 const MAX_KEYS: usize = 16_384;
 
 /// Gas per hour that settlements may burn without paying. `None` is no limit.
@@ -36,6 +45,8 @@ const MAX_KEYS: usize = 16_384;
 pub struct GasLimits {
     /// Of one payer. Default: 3,000,000.
     pub of_payer: Option<NonZeroU64>,
+    /// Of payers who call from one address and have not paid for the tool before. Default: 6,000,000.
+    pub of_address: Option<NonZeroU64>,
     /// For tools of one builder. Default: 15,000,000.
     pub of_builder: Option<NonZeroU64>,
     /// In all. Default: 60,000,000.
@@ -47,7 +58,13 @@ pub struct GasLimits {
 impl Default for GasLimits {
     fn default() -> Self {
         let some = NonZeroU64::new;
-        Self { of_payer: some(3_000_000), of_builder: some(15_000_000), of_all: some(60_000_000), reverts: NonZeroU32::new(5) }
+        Self {
+            of_payer: some(3_000_000),
+            of_address: some(6_000_000),
+            of_builder: some(15_000_000),
+            of_all: some(60_000_000),
+            reverts: NonZeroU32::new(5),
+        }
     }
 }
 
@@ -83,6 +100,20 @@ impl From<&Running> for Burner {
     }
 }
 
+/// Who asks for a run whose settlement may burn gas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct GasCaller {
+    burner: Burner,
+    from: Option<IpAddr>,
+    is_customer: bool,
+}
+
+impl From<&Running> for GasCaller {
+    fn from(running: &Running) -> Self {
+        Self { burner: running.into(), from: running.from, is_customer: running.is_customer }
+    }
+}
+
 /// Why a run whose settlement may burn gas does not begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GasRefusal {
@@ -98,13 +129,24 @@ struct Burned {
     reverts: Recent,
     /// What runs under way may use.
     held: u64,
+    /// Runs under way.
+    runs: u32,
+    /// Where the payer called from last.
+    from: Option<IpAddr>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     payers: HashMap<String, Burned>,
+    addresses: HashMap<String, Burned>,
     builders: HashMap<String, Burned>,
     all: Burned,
+    /// What is to be told to other hosts and written to the store.
+    pending: Pending,
+    /// Whether the store was read, and is written.
+    is_open: bool,
+    /// Whether the host has settled anything with gas of its own.
+    is_used: bool,
     /// What was burned since the start, as money.
     wei: u128,
 }
@@ -115,6 +157,8 @@ pub(super) struct GasMeter {
     limits: GasLimits,
     begun: Instant,
     state: Mutex<State>,
+    /// Notified when there is something to write.
+    changed: Arc<Notify>,
 }
 
 /// Gas that a run under way may burn. Dropped, it no longer counts.
@@ -127,15 +171,17 @@ pub(super) struct GasHold {
 
 impl GasMeter {
     pub(super) fn new(limits: GasLimits) -> Arc<Self> {
-        Arc::new(Self { limits, begun: Instant::now(), state: Mutex::default() })
+        Arc::new(Self { limits, begun: Instant::now(), state: Mutex::default(), changed: Arc::default() })
     }
 
     /// Lets a run begin whose settlement needs this gas, and counts that until the hold is dropped.
-    pub(super) fn hold(self: &Arc<Self>, burner: Burner, tried: TriedGas) -> Result<GasHold, GasRefusal> {
+    pub(super) fn hold(self: &Arc<Self>, caller: GasCaller, tried: TriedGas) -> Result<GasHold, GasRefusal> {
         let (mut state, now) = (self.state(), self.now());
-        let Burner { payer, builder } = &burner;
+        let GasCaller { burner, from, is_customer } = caller;
         let of = |burned: Option<&Burned>| burned.copied().unwrap_or_default();
-        let (of_payer, of_builder) = (of(state.payers.get(payer)), of(builder.as_ref().and_then(|id| state.builders.get(id))));
+        let of_payer = of(state.payers.get(&burner.payer));
+        let of_address = of(from.and_then(|from| state.addresses.get(&from.to_string())));
+        let of_builder = of(burner.builder.as_ref().and_then(|id| state.builders.get(id)));
         // What a key has signed fails only where its money has gone meanwhile, and early.
         let gas = if tried.by_contract { tried.limit } else { 0 };
         let slowed = |bound, most: u64, wait| {
@@ -148,18 +194,46 @@ impl GasMeter {
         if let Some((most, wait)) = self.limits.of_payer.and_then(|most| of_payer.beyond(most.get(), gas, now)) {
             return slowed(Bound::PayerGas, most, wait);
         }
-        // Contracts leave half to keys, of each builder's as of all: they can burn on purpose, and would close its tools to everybody.
-        let most_for = |most: NonZeroU64| if tried.by_contract { most.get().div_ceil(2) } else { most.get() };
-        if let Some((most, wait)) = self.limits.of_builder.map(most_for).and_then(|most| of_builder.beyond(most, gas, now)) {
-            return slowed(Bound::OwnerGas, most, wait);
+        let limit_of_address = self.limits.of_address.filter(|_| !is_customer);
+        if let Some((most, wait)) = limit_of_address.and_then(|most| of_address.beyond(most.get(), gas, now)) {
+            return slowed(Bound::AddressGas, most, wait);
         }
-        let most_of_all = self.limits.of_all.map(|most| if tried.by_contract { most.get() / 2 } else { most.get() });
-        if let Some((_, wait)) = most_of_all.and_then(|most| state.all.beyond(most, gas, now)) {
-            return Err(GasRefusal::Spent { wait });
+        let part = |most: NonZeroU64| part(most, tried.by_contract, is_customer);
+        if let Some(whole) = self.limits.of_builder
+            && let Some((most, wait)) = of_builder.beyond(part(whole), gas, now)
+        {
+            let is_closed = is_customer || of_builder.gas.total(now) >= whole.get();
+            return slowed(if is_closed { Bound::OwnerGas } else { Bound::NewPayers }, most, wait);
         }
-        state.change(&burner, now, |burned| burned.held = burned.held.saturating_add(gas));
+        if let Some(whole) = self.limits.of_all
+            && let Some((most, wait)) = state.all.beyond(part(whole), gas, now)
+        {
+            let is_closed = is_customer || tried.by_contract || state.all.gas.total(now) >= whole.get();
+            return if is_closed { Err(GasRefusal::Spent { wait }) } else { slowed(Bound::NewPayers, most, wait) };
+        }
+        state.is_used = true;
+        entry(&mut state.payers, &burner.payer, now).from = from;
+        state.change(&burner, now, |burned| (burned.held, burned.runs) = (burned.held.saturating_add(gas), burned.runs + 1));
         drop(state);
         Ok(GasHold { meter: Arc::clone(self), burner, gas })
+    }
+
+    /// Whether so much was burned that it matters who has paid before for a tool of this builder.
+    pub(super) fn keeps_to_customers(&self, burner: &Burner) -> bool {
+        let (state, now) = (self.state(), self.now());
+        let is_high = |most: Option<NonZeroU64>, burned: &Burned| most.is_some_and(|most| burned.gas.total(now) >= most.get() / 4);
+        let of_builder = burner.builder.as_ref().and_then(|id| state.builders.get(id));
+        is_high(self.limits.of_all, &state.all) || of_builder.is_some_and(|burned| is_high(self.limits.of_builder, burned))
+    }
+
+    /// Whether the host has settled anything with gas of its own.
+    pub(super) fn is_used(&self) -> bool {
+        self.state().is_used
+    }
+
+    /// Whether no settlement of this payer was reverted in the last hour.
+    pub(super) fn is_clean(&self, payer: &str) -> bool {
+        self.state().payers.get(payer).is_none_or(|burned| burned.reverts.total(self.now()) == 0)
     }
 
     /// Counts what a reverted settlement has burned.
@@ -167,22 +241,32 @@ impl GasMeter {
         BURNED_GAS.add(burned.gas);
         let (mut state, now) = (self.state(), self.now());
         state.wei = state.wei.saturating_add(burned.wei);
+        let from = state.payers.get(&burner.payer).and_then(|of| of.from);
         state.change(burner, now, |of| {
             of.gas.add(burned.gas, now);
             of.reverts.add(1, now);
         });
+        if let Some(from) = from {
+            entry(&mut state.addresses, &from.to_string(), now).gas.add(burned.gas, now);
+        }
+        state.pending.burned(burner, from, burned.gas);
+        self.changed.notify_one();
     }
 
-    /// Takes back what counts against a payer and a builder for a settlement that did not pay, because another transaction had moved the
-    /// money already. The gas is gone, so it still counts in all.
+    /// Takes back what counts against a payer, its address and a builder for a settlement that did not pay, because another transaction
+    /// had moved the money already. The gas is gone, so it still counts in all.
     pub(super) fn excuse(&self, burner: &Burner, burned: BurnedGas) {
         let (mut state, now) = (self.state(), self.now());
-        let State { payers, builders, .. } = &mut *state;
+        let State { payers, addresses, builders, pending, .. } = &mut *state;
+        let from = payers.get(&burner.payer).and_then(|of| of.from);
+        let address = from.and_then(|from| addresses.get_mut(&from.to_string()));
         let builder = burner.builder.as_ref().and_then(|id| builders.get_mut(id));
-        for of in payers.get_mut(&burner.payer).into_iter().chain(builder) {
+        for of in payers.get_mut(&burner.payer).into_iter().chain(builder).chain(address) {
             of.gas.take_back(burned.gas, now);
             of.reverts.take_back(1, now);
         }
+        pending.excused(burner, from, burned.gas);
+        self.changed.notify_one();
     }
 
     /// What was burned in the last hour.
@@ -209,12 +293,17 @@ impl GasMeter {
     /// Forgets who has burned nothing for an hour.
     pub(super) fn forget_quiet(&self) {
         let (mut state, now) = (self.state(), self.now());
-        state.payers.retain(|_, burned| burned.counts(now));
-        state.builders.retain(|_, burned| burned.counts(now));
+        let State { payers, addresses, builders, .. } = &mut *state;
+        [payers, addresses, builders].into_iter().for_each(|of| of.retain(|_, burned| burned.counts(now)));
     }
 
     fn now(&self) -> Moment {
-        Moment::new(self.begun.elapsed(), WINDOW)
+        self.ago(Duration::ZERO)
+    }
+
+    /// The moment so long ago, of the last two hours: some of them were before the start.
+    fn ago(&self, age: Duration) -> Moment {
+        Moment::new((self.begun.elapsed() + 2 * WINDOW).saturating_sub(age), WINDOW)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -237,7 +326,7 @@ impl State {
 fn entry<'a>(of: &'a mut HashMap<String, Burned>, key: &str, now: Moment) -> &'a mut Burned {
     if of.len() >= MAX_KEYS && !of.contains_key(key) {
         of.retain(|_, burned| burned.counts(now));
-        let least = of.iter().min_by_key(|(_, burned)| (burned.held, burned.gas.total(now))).map(|(key, _)| key.clone());
+        let least = of.iter().min_by_key(|(_, burned)| (burned.runs, burned.gas.total(now))).map(|(key, _)| key.clone());
         if let Some(least) = least.filter(|_| of.len() >= MAX_KEYS) {
             of.remove(&least);
         }
@@ -258,117 +347,27 @@ impl Burned {
     }
 
     fn counts(&self, now: Moment) -> bool {
-        self.held > 0 || self.gas.total(now) > 0 || self.reverts.total(now) > 0
+        self.runs > 0 || self.gas.total(now) > 0 || self.reverts.total(now) > 0
     }
 }
 
 impl Drop for GasHold {
     fn drop(&mut self) {
         let now = self.meter.now();
-        self.meter.state().change(&self.burner, now, |burned| burned.held = burned.held.saturating_sub(self.gas));
+        self.meter.state().change(&self.burner, now, |burned| {
+            (burned.held, burned.runs) = (burned.held.saturating_sub(self.gas), burned.runs.saturating_sub(1));
+        });
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use tokio::time::advance;
-
-    use super::*;
-
-    const CONTRACT: TriedGas = TriedGas { limit: 300, by_contract: true };
-    const KEY: TriedGas = TriedGas { limit: 300, by_contract: false };
-
-    fn meter(of_payer: u64, of_builder: u64, of_all: u64, reverts: u32) -> Arc<GasMeter> {
-        let some = NonZeroU64::new;
-        let reverts = NonZeroU32::new(reverts);
-        GasMeter::new(GasLimits { of_payer: some(of_payer), of_builder: some(of_builder), of_all: some(of_all), reverts })
-    }
-
-    fn burner(payer: &str, builder: &str) -> Burner {
-        Burner { payer: payer.to_owned(), builder: Some(builder.to_owned()) }
-    }
-
-    fn burn(meter: &Arc<GasMeter>, who: &Burner, gas: u64) {
-        meter.burned(who, BurnedGas { gas, wei: u128::from(gas) * 2 });
-    }
-
-    fn bound(refused: Result<GasHold, GasRefusal>) -> Option<Bound> {
-        match refused {
-            Ok(_) => None,
-            Err(GasRefusal::Slowed(slowed)) => Some(slowed.bound),
-            Err(GasRefusal::Spent { .. }) => panic!("of all"),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn gas_that_a_payer_burns_is_limited_for_an_hour() {
-        let (meter, payer) = (meter(1_000, 0, 0, 0), burner("a", "b"));
-        burn(&meter, &payer, 999);
-        assert_eq!(bound(meter.hold(payer.clone(), CONTRACT)), None);
-        burn(&meter, &payer, 1);
-        assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::PayerGas));
-        assert_eq!(bound(meter.hold(burner("c", "b"), CONTRACT)), None);
-        advance(WINDOW + WINDOW / 12).await;
-        assert_eq!(bound(meter.hold(payer, KEY)), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn gas_of_a_contracts_runs_under_way_counts() {
-        let (meter, payer) = (meter(1_000, 0, 0, 0), burner("a", "b"));
-        let holds: Vec<_> = (0..3).map(|_| meter.hold(payer.clone(), CONTRACT).unwrap()).collect();
-        assert_eq!(bound(meter.hold(payer.clone(), CONTRACT)), Some(Bound::PayerGas));
-        assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "a key's run burns little");
-        drop(holds);
-        assert_eq!(bound(meter.hold(payer.clone(), CONTRACT)), None);
-        let large = TriedGas { limit: 5_000, by_contract: true };
-        assert_eq!(bound(meter.hold(payer, large)), None, "one alone may always run");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn tools_of_one_builder_burn_so_much_whoever_pays() {
-        let meter = meter(0, 1_000, 0, 0);
-        for payer in ["a", "c", "d"] {
-            burn(&meter, &burner(payer, "b"), 400);
-        }
-        assert_eq!(bound(meter.hold(burner("e", "b"), KEY)), Some(Bound::OwnerGas));
-        assert_eq!(bound(meter.hold(burner("e", "other"), KEY)), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn contracts_leave_half_of_what_all_may_burn_to_keys() {
-        let meter = meter(0, 0, 1_000, 0);
-        burn(&meter, &burner("a", "b"), 500);
-        assert!(matches!(meter.hold(burner("c", "d"), CONTRACT), Err(GasRefusal::Spent { .. })));
-        assert!(meter.hold(burner("c", "d"), KEY).is_ok() && !meter.is_high());
-        burn(&meter, &burner("a", "b"), 500);
-        assert!(matches!(meter.hold(burner("c", "d"), KEY), Err(GasRefusal::Spent { .. })) && meter.is_high());
-        let told = json!({ "burnedLastHour": 1_000, "revertedLastHour": 2, "limitPerHour": 1_000, "burnedWei": "2000" });
-        assert_eq!(meter.status(), told);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before() {
-        let (meter, payer) = (meter(1_000, 1_000, 10_000, 2), burner("a", "b"));
-        burn(&meter, &payer, 400);
-        burn(&meter, &payer, 600);
-        assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
-        meter.excuse(&payer, BurnedGas { gas: 600, wei: 1_200 });
-        assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "neither the payer nor the builder is slowed");
-        assert_eq!(meter.last_hour(), 1_000, "the gas is gone, and counts in all");
-        burn(&meter, &payer, 1);
-        assert_eq!(bound(meter.hold(payer, KEY)), Some(Bound::Reverts), "the first one still counts");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn payer_whose_settlements_are_reverted_waits() {
-        let (meter, payer) = (meter(0, 0, 0, 2), burner("a", "b"));
-        burn(&meter, &payer, 1);
-        assert_eq!(bound(meter.hold(payer.clone(), KEY)), None);
-        burn(&meter, &payer, 1);
-        assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
-        advance(WINDOW + WINDOW / 12).await;
-        meter.forget_quiet();
-        assert!(meter.state().payers.is_empty() && meter.state().builders.is_empty());
-        assert_eq!(bound(meter.hold(payer, KEY)), None);
-    }
+/// What runs may use of a limit. Who has paid for the tool, and pays with a key, may use all of it. Others leave that a half, and
+/// contracts that are new leave new payers with a key a quarter more: they can burn on purpose.
+fn part(most: NonZeroU64, by_contract: bool, is_customer: bool) -> u64 {
+    let parts = match (by_contract, is_customer) {
+        (false, true) => return most.get(),
+        (true, true) | (false, false) => 2,
+        (true, false) => 4,
+    };
+    // Keys may begin under the smallest limit, since they hold nothing of it.
+    (most.get() / parts).max(u64::from(!by_contract))
 }

@@ -64,7 +64,7 @@ pub struct SettlementNotice {
     pub body: String,
 }
 
-/// The state of a payment, as everyone may see it.
+/// The state of a payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentState {
@@ -83,6 +83,15 @@ pub struct PaymentState {
     pub transaction: Option<String>,
     /// When it came to stand there.
     pub updated_at: Timestamp,
+}
+
+impl PaymentState {
+    /// The same as everyone may see it: not what was bought. Whoever reads the chain can compute ids of payments, and a receipt names the
+    /// tool.
+    #[must_use]
+    pub fn without_purchase(self) -> Self {
+        Self { receipt_id: None, transaction: None, ..self }
+    }
 }
 
 /// Where the answer of a payment that is settled lies: there is one of it.

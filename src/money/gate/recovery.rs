@@ -30,6 +30,7 @@ impl Gate {
     ///
     /// The store's.
     pub async fn recover(&self) -> Result<(), StoreError> {
+        self.gas.open(&self.store, &self.clock).await?;
         let (living, mut settling) = (self.replica.living().await?, 0);
         for row in self.open_records().await? {
             match row.value.state {
@@ -86,6 +87,8 @@ impl Gate {
     ///
     /// The store's.
     pub async fn tick(self: &Arc<Self>) -> Result<(), StoreError> {
+        self.log_alarms();
+        self.note_customers().await;
         self.give_back_orphans().await;
         self.ask().await?;
         if !self.replica.can_tell_ages() {

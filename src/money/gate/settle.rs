@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 use tollhouse_store::{Batch, Decided, Durability, StoreError, Tx, update};
-use tollhouse_telemetry::{Stage, counted::PAYMENTS as PAYMENTS_ENDED, enter};
+use tollhouse_telemetry::{
+    Stage,
+    counted::{PAYMENTS as PAYMENTS_ENDED, SETTLEMENT_FAULTS},
+    enter,
+};
 
 use super::{
     Admission, Gate, Held, Means, OpenRun, PAYMENTS,
@@ -65,6 +69,9 @@ impl Gate {
         enter(Stage::Settle);
         let settling = self.facilitators.of(payment.asset.network).settle(&payment, &begun);
         let outcome = asked("settle", settling, SettleOutcome::name).await;
+        if elsewhere::note_spent_before(&id, &payment, &outcome) {
+            self.alarms.spent_elsewhere();
+        }
         enter(Stage::Commit);
         self.conclude(&id, outcome, Some(answer)).await
     }
@@ -72,6 +79,9 @@ impl Gate {
     /// Counts how a run ended: paid for, or not. One whose end is not known counts as unpaid until it is found to be paid, and the
     /// payer's balance is held until then.
     fn count(&self, id: PaymentId, held: Held, burned: Option<BurnedGas>, settled: &Result<StoredAnswer, SettleError>) {
+        if burned.is_some() {
+            self.gas.note_counted(&id);
+        }
         let Held { place, purse, gas } = held;
         match settled {
             Ok(_) => place.paid(),
@@ -171,6 +181,10 @@ impl Gate {
                 (NOT_SERVED.to_owned(), "the facilitator is away".to_owned())
             }
         };
+        let outcome = SettleOutcome::Refused { reason: reason.clone(), message: message.clone() };
+        if elsewhere::note(&admission.id, &outcome, None) {
+            self.alarms.spent_elsewhere();
+        }
         admission.reserved = false;
         self.give_back(&admission.id, &admission.record).await;
         let (rows, news) = self.finisher.refuse(draft, &reason);
@@ -251,7 +265,9 @@ impl Gate {
             // Who has taken it up asks too, and may have moved the money. That it moved is true whoever says so.
             return Err(unknown());
         }
-        elsewhere::note(id, outcome, record.settler.as_ref().and_then(|settler| settler.transaction.as_deref()));
+        if elsewhere::note(id, outcome, record.settler.as_ref().and_then(|settler| settler.transaction.as_deref())) {
+            self.alarms.spent_elsewhere();
+        }
         (record.settler, record.replica) = (None, None);
         record.updated_ms = self.clock.now().0;
         let text = |json: &str, pointer: &str| Some(serde_json::from_str::<Value>(json).ok()?.pointer(pointer)?.as_str()?.to_owned());
@@ -269,6 +285,7 @@ impl Gate {
                 if let Some(other) = transactions::claim(&mut tx, id, receipt_id, settlement, self.clock.now()).await? {
                     let transaction = &settlement.transaction;
                     tracing::warn!(payment.id = %id, transaction, receipt.id = other, "a transaction pays for another receipt already");
+                    SETTLEMENT_FAULTS.count(["second_receipt"]);
                     return Err(unknown());
                 }
                 let slug = finished.news.events.iter().find_map(|event| event.endpoint_slug.as_ref());

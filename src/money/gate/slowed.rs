@@ -39,6 +39,14 @@ pub enum Bound {
     /// Gas of settlements that one payer's runs have burned.
     #[error("your settlements have burned too much gas in the last hour without paying")]
     PayerGas,
+    /// Gas of settlements that payers who call from one address have burned.
+    #[error("settlements of payers who call from your address have burned too much gas in the last hour without paying")]
+    AddressGas,
+    /// Gas that new payers leave to those who have paid for the tool before.
+    #[error(
+        "settlements have burned much gas in the last hour without paying; until that is over, payers who have paid for this tool before are served"
+    )]
+    NewPayers,
     /// Gas of settlements that runs of one builder's tools have burned.
     #[error("settlements of this builder's tools have burned too much gas in the last hour without paying")]
     OwnerGas,
@@ -54,7 +62,7 @@ impl Bound {
         match self {
             Self::Payer | Self::Address | Self::Tool(_) => "failed-runs",
             Self::Unproven | Self::Balance => "runs-under-way",
-            Self::PayerGas | Self::OwnerGas => "burned-gas",
+            Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas => "burned-gas",
             Self::Reverts => "reverted-settlements",
         }
     }
@@ -67,7 +75,7 @@ impl Bound {
             Self::Tool(_) => "tool",
             Self::Unproven => "unproven",
             Self::Balance => "balance",
-            Self::PayerGas | Self::OwnerGas | Self::Reverts => "gas",
+            Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas | Self::Reverts => "gas",
         }
     }
 }

@@ -11,6 +11,7 @@
 //! without end, and they shut out nobody who has paid. Half of it is kept for addresses that have no unpaid run.
 
 mod account;
+mod customers;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use tollhouse_tool::Slug;
 pub(super) use self::account::Funds;
 use self::{
     account::{Account, Customer, Now, SOON, ToolAccount, WINDOW},
+    customers::Unwritten,
     untold::Untold,
 };
 use super::slowed::{Bound, Slowed};
@@ -72,6 +74,8 @@ pub(super) struct Running {
     /// Where the call comes from: an address of IPv4, or the first of a /64.
     pub(super) from: Option<IpAddr>,
     pub(super) funds: Funds,
+    /// The payer has paid for this tool before.
+    pub(super) is_customer: bool,
 }
 
 /// All accounts.
@@ -82,6 +86,7 @@ struct Accounts {
     tools: HashMap<Slug, ToolAccount>,
     customers: HashMap<(String, Slug), Customer>,
     untold: Untold,
+    unwritten: Unwritten,
 }
 
 /// The limits on runs that nobody pays for.
@@ -246,7 +251,10 @@ impl Accounts {
         if running.counts_for_tool() {
             let key = (payer.clone(), tool.clone());
             make_room(&mut self.customers, &key, MAX_CUSTOMERS, |customer| (customer.under_way, customer.last));
-            self.customers.entry(key).or_default().pay(now);
+            let customer = self.customers.entry(key).or_default();
+            if customer.pay(now) {
+                self.unwritten.add(payer, tool);
+            }
         }
     }
 }

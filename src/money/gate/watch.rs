@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tollhouse_base::id::ReceiptId;
 use tollhouse_store::{Batch, Direction, Durability, Range, Row, StoreError};
+use tollhouse_telemetry::counted::SETTLEMENT_FAULTS;
 
 use super::Gate;
 use crate::{
@@ -156,6 +157,7 @@ impl Gate {
                 let (rows, news) = self.finisher.reorganized(&reorganized, true);
                 batch.append(rows);
                 if self.write(batch).await? {
+                    SETTLEMENT_FAULTS.count(["reorganized"]);
                     tracing::warn!(
                         receipt.id = %reorganized.receipt_id(),
                         transaction = reorganized.transaction(),

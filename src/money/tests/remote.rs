@@ -84,12 +84,13 @@ fn refuses(reason: &str) -> Says {
     says(200, json!({ "success": false, "errorReason": reason, "transaction": "", "network": "eip155:84532" }))
 }
 
+const SHORT: Patience = Patience { verify: Duration::from_secs(1), settle: Duration::from_secs(1), again: Duration::ZERO };
+
 /// A facilitator at `url`, which is given up after a second and not asked again in a call.
 fn at(url: &str, node: Option<&Node>) -> HttpFacilitator {
-    let short = Duration::from_secs(1);
     let node = node.map(|node| Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap()));
     let facilitator = HttpFacilitator::new(url, &FacilitatorAccess::default(), node, Clock::fixed(NOW)).unwrap();
-    facilitator.with_patience(Patience { verify: short, settle: short, again: Duration::ZERO })
+    facilitator.with_patience(SHORT)
 }
 
 fn facilitator(server: &Server, node: Option<&Node>) -> HttpFacilitator {

@@ -39,6 +39,8 @@ pub struct Payment {
     pub asset: &'static Asset,
     /// The id that the client gave, by the payment-identifier extension.
     pub client_id: Option<String>,
+    /// Set where it was spent before this host asked anybody to settle it.
+    spent_before: OnceLock<()>,
     /// Whether the payer's key signed it, once that was looked at: settling asks again what verifying did.
     by_key: OnceLock<bool>,
     /// The most gas that its transaction may use, once it was tried.
@@ -281,6 +283,7 @@ impl Payment {
             signed,
             asset,
             client_id,
+            spent_before: OnceLock::new(),
             by_key: OnceLock::new(),
             tried_gas: OnceLock::new(),
             has_code: OnceLock::new(),
@@ -295,6 +298,16 @@ impl Payment {
     /// The same of a permit, which is this payment's.
     pub(crate) fn permitted_by_key(&self, permit: &Permit, signature: &str) -> bool {
         *self.by_key.get_or_init(|| permit.signed_by_payer(signature, self.asset.network))
+    }
+
+    /// Remembers that the payment was spent before this host asked anybody to settle it.
+    pub(crate) fn note_spent_before(&self) {
+        _ = self.spent_before.set(());
+    }
+
+    /// Whether the payment was spent before this host asked anybody to settle it, as far as a facilitator said so.
+    pub(crate) fn was_spent_before(&self) -> bool {
+        self.spent_before.get().is_some()
     }
 
     /// Remembers the most gas that the payment's transaction may use by a trial, and answers what the first trial has found.

@@ -97,6 +97,8 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(LEDGER_OPENED, ()), "ledger-opened");
     assert_eq!(stored(FREE_PLACE, ()), "free-receipts/sorted-to");
     assert_eq!(stored(USED, (0x0102, text("address/x"))), format!("used/{time}address/x"));
+    assert_eq!(stored(BURNED_GAS, (0x0102, text("reverted/all"))), format!("burned-gas/{time}reverted/all"));
+    assert_eq!(stored(CUSTOMERS, (0x0102, text("0xab/echo"))), format!("customers/{time}0xab/echo"));
     assert_eq!(stored(MCP_RECALLS, (at, text("task_1"))), format!("mcp-recalls/{time}task_1"));
     assert_eq!(stored(OBJECT_ENDS, (at, text("ab"))), format!("object-ends/{time}ab"));
     assert_eq!(stored(JOBS, text("sweep")), "jobs/sweep");

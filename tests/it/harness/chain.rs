@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, U256, keccak256};
 use reqwest::Client;
 use serde_json::{Value, json};
 
@@ -170,6 +170,14 @@ impl Chain {
         let mint =
             json!({ "from": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "to": self.known.1, "data": format!("0x40c10f19{to}{data}") });
         self.send(mint).await;
+    }
+
+    /// Takes all dollars from an address, without a transaction.
+    pub async fn empty(&self, of: &str) {
+        // `balanceOf` is the first of the token's variables.
+        let slot = keccak256([of.parse::<Address>().unwrap().into_word().0, [0; 32]].concat());
+        self.rpc("anvil_setStorageAt", json!([self.known.1, slot, format!("0x{}", "0".repeat(64))])).await;
+        assert_eq!(self.balance(of).await, 0);
     }
 
     /// Lets Permit2 move all funds of an address.

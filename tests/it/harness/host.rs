@@ -431,9 +431,9 @@ impl Host {
         micros(&self.get(&format!("/dev/faucet?address={address}")).await.is(200).json()["balanceUsd"])
     }
 
-    /// Returns the state of a payment; `None` if the host never reserved it.
+    /// The state of a payment, as an admin sees it; `None` when the host has never reserved it.
     pub async fn payment(&self, id: &str) -> Option<Value> {
-        let answer = self.get(&format!("/ai/payments/{id}")).await;
+        let answer = self.send(self.request(Method::GET, &format!("/ai/payments/{id}")).header("x-admin-token", &self.admin)).await;
         if answer.status == 404 {
             answer.fails(404, "unknown_payment", "caller");
             return None;

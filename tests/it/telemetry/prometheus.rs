@@ -20,6 +20,7 @@ use crate::harness::{Host, Payer, eventually, js, rounds_asked};
 /// The examples in the documents for operators.
 const SHOWN: &str = include_str!("../../../docs/examples/prometheus.yml");
 const DASHBOARD: &str = include_str!("../../../docs/examples/grafana.json");
+const RULES: &str = include_str!("../../../docs/examples/alerts.yml");
 
 /// Paths of the programs in Debian's package.
 const PROGRAM: &str = "/usr/bin/prometheus";
@@ -91,6 +92,68 @@ fn complaints(text: &str) -> String {
     tool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let said = tool.wait_with_output().unwrap();
     format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr))
+}
+
+/// Each alert of the rules with series that begin it: what is counted, how much a minute, and the labels of the alert.
+const ALERTS: &[(&str, &str, &str, &str)] = &[
+    ("TollhouseManyUnpaidRuns", r#"tollhouse_unpaid_runs_total{job="t",instance="h",why="failed"}"#, "0+200x30", r#"instance: h"#),
+    ("TollhouseGasBurned", r#"tollhouse_burned_gas_total{job="t",instance="h"}"#, "0+1500000x30", r#"job: t"#),
+    ("TollhouseSettlementsOpen", r#"tollhouse_settlements_open{job="t",instance="h"}"#, "101x30", r#"job: t, instance: h"#),
+    (
+        "TollhouseOneTransactionForTwoReceipts",
+        r#"tollhouse_settlement_faults_total{job="t",instance="h",kind="second_receipt"}"#,
+        "0x25 1x5",
+        r#"instance: h"#,
+    ),
+    (
+        "TollhousePaymentUsedElsewhere",
+        r#"tollhouse_settlement_faults_total{job="t",instance="h",kind="elsewhere"}"#,
+        "0x25 1x5",
+        r#"instance: h"#,
+    ),
+    (
+        "TollhouseSettlementReorganized",
+        r#"tollhouse_settlement_faults_total{job="t",instance="h",kind="reorganized"}"#,
+        "0x25 1x5",
+        r#"job: t"#,
+    ),
+];
+
+/// By promtool, which reads the rules and runs them over series.
+#[test]
+fn alert_rules_of_the_documents_begin_when_they_should() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("alerts.yml"), RULES).unwrap();
+    let promtool = |args: &[&str]| {
+        let said = Command::new(TOOL).args(args).current_dir(folder.path()).output().expect("no promtool");
+        assert!(said.status.success(), "{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    };
+    promtool(&["check", "rules", "alerts.yml"]);
+    assert_eq!(RULES.matches("- alert: ").count(), ALERTS.len());
+    let mut tests = "rule_files: [alerts.yml]\ntests:\n".to_owned();
+    for (alert, series, values, labels) in ALERTS {
+        let rule = RULES.split("- alert: ").find(|rule| rule.starts_with(alert)).unwrap();
+        let text = |name: &str| rule.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap();
+        let filled = |text: &str| text.replace("{{ $labels.instance }}", "h").replace("{{ $labels.job }}", "t");
+        let severity = text("severity: ");
+        for (values, begun) in [(*values, true), ("0x30", false)] {
+            let expected = if begun {
+                let (summary, description) = (filled(text("summary: ")), filled(text("description: ")));
+                format!(
+                    "[{{ exp_labels: {{ {labels}, severity: {severity} }}, exp_annotations: {{ summary: {summary:?}, description: \
+                     {description:?} }} }}]"
+                )
+            } else {
+                "[]".to_owned()
+            };
+            tests += &format!(
+                "  - interval: 1m\n    input_series: [{{ series: '{series}', values: '{values}' }}]\n    alert_rule_test: [{{ eval_time: 30m, \
+                 alertname: {alert}, exp_alerts: {expected} }}]\n"
+            );
+        }
+    }
+    fs::write(folder.path().join("tests.yml"), tests).unwrap();
+    promtool(&["test", "rules", "tests.yml"]);
 }
 
 /// Returns the titles and expressions of all panels.

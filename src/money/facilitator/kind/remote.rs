@@ -168,6 +168,7 @@ impl HttpFacilitator {
         match node.spent_lately(payment).await {
             Ok(false) => refused,
             Ok(true) => {
+                payment.note_spent_before();
                 tracing::warn!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a payment that is spent");
                 self.doubt(payment, begun, logged(reason).to_owned()).await
             }
@@ -213,7 +214,11 @@ impl Facilitator for HttpFacilitator {
                     heard = true;
                     why
                 }
-                Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => return self.doubt(payment, begun, why).await,
+                Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) if heard => return self.doubt(payment, begun, why).await,
+                Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => {
+                    payment.note_spent_before();
+                    return self.doubt(payment, begun, why).await;
+                }
             };
             if tries.fails_first() {
                 self.window.failed();

@@ -20,6 +20,9 @@ pub(super) const SOON: Duration = Duration::from_secs(1);
 /// How long the runs that somebody paid for are remembered, from the last one on.
 const HISTORY_KEPT: Duration = Duration::from_secs(60 * 60);
 
+/// How often it is noted for the store that somebody is a customer.
+const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Most paid runs that count for a customer.
 const MOST_PAID: u32 = 1_000;
 
@@ -144,6 +147,8 @@ pub(super) struct Customer {
     /// Runs under way that rest on these.
     pub(super) under_way: u32,
     pub(super) last: Duration,
+    /// When it was last noted for the store.
+    noted: Option<Duration>,
 }
 
 impl Customer {
@@ -152,8 +157,14 @@ impl Customer {
         self.paid > self.under_way
     }
 
-    pub(super) fn pay(&mut self, now: Now) {
+    /// Counts a paid run. True where the store is to know of it: of the first one, and of one a day.
+    pub(super) fn pay(&mut self, now: Now) -> bool {
         (self.paid, self.last) = ((self.paid + 1).min(MOST_PAID), now.elapsed);
+        let is_due = self.noted.is_none_or(|noted| now.elapsed.saturating_sub(noted) >= NOTED_EVERY);
+        if is_due {
+            self.noted = Some(now.elapsed);
+        }
+        is_due
     }
 
     pub(super) fn is_quiet(&self, now: Now) -> bool {

@@ -12,7 +12,14 @@ fn throttle(of_payer: u32, of_address: u32, of_tool: u32) -> Arc<Throttle> {
 }
 
 fn running(payer: &str, tool: &str) -> Running {
-    Running { payer: payer.to_owned(), tool: tool.parse().unwrap(), builder: "b".to_owned(), from: None, funds: Funds::Balance }
+    Running {
+        payer: payer.to_owned(),
+        tool: tool.parse().unwrap(),
+        builder: "b".to_owned(),
+        from: None,
+        funds: Funds::Balance,
+        is_customer: false,
+    }
 }
 
 fn from(payer: &str, tool: &str, address: u8) -> Running {

@@ -66,3 +66,23 @@ async fn a_settlement_counts_once_it_has_the_confirmations_that_are_set() {
         assert!(counts || matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
     }
 }
+
+/// What was spent when it was asked for the first time was spent by somebody else: another store with the same `payTo`, for example.
+#[tokio::test]
+async fn a_payment_that_is_spent_at_the_first_question_is_noted() {
+    let again = || Says::Text(502, "<html>".to_owned());
+    for (answers, with_node, spent_before) in [
+        (vec![refuses("invalid_exact_evm_nonce_already_used")], true, true),
+        (vec![refuses("invalid_exact_evm_nonce_already_used")], false, true),
+        (vec![refuses("insufficient_funds")], true, true),
+        (vec![settled()], true, false),
+        (vec![again(), refuses("invalid_exact_evm_nonce_already_used")], true, false),
+    ] {
+        let what = format!("{} answers, {with_node}", answers.len());
+        let node = Node::of(Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
+        let (server, payment) = (Server::saying(answers).await, Payer::new(1).payment(1));
+        let facilitator = facilitator(&server, with_node.then_some(&node));
+        facilitator.with_patience(Patience { again: Duration::from_secs(2), ..SHORT }).settle(&payment, &begun()).await;
+        assert_eq!(payment.was_spent_before(), spent_before, "{what}");
+    }
+}

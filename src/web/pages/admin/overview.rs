@@ -184,6 +184,16 @@ mod tests {
     }
 
     #[test]
+    fn each_warning_of_unpaid_runs_waits() {
+        let (reviews, packets) = (json!({ "total": 0, "reviews": [] }), json!({}));
+        let warnings = ["100 runs of the last minute were not paid for", "100 settlements are open", "gas", "another store"];
+        let health = json!({ "openSettlements": 0, "unpaid": { "warnings": warnings } });
+        let told = needs(&reviews, &packets, &health);
+        assert_eq!(told.iter().map(|need| &*need.words).collect::<Vec<_>>(), warnings);
+        assert!(told.iter().all(|need| need.path == "/dashboard/admin/runtime"));
+    }
+
+    #[test]
     fn the_rate_is_that_of_the_last_whole_minutes() {
         let metrics = |calls: &[u64]| json!({ "buckets": calls.iter().map(|calls| json!({ "calls": calls })).collect::<Vec<_>>() });
         for (calls, wanted) in [(&[][..], 0.0), (&[9], 0.0), (&[4, 9], 4.0), (&[100, 1, 2, 3, 4, 5, 99], 3.0)] {

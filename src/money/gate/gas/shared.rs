@@ -1,0 +1,375 @@
+//! Burned gas as the hosts of one store tell it to each other, and as a restart finds it in the store.
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    uses::Tally,
+};
+use tollhouse_store::{Batch, Counter, Durability, Limit, Store, StoreError, schema};
+
+use super::{Burned, BurnedGas, Burner, GasMeter, MAX_KEYS, Moment, State, WINDOW, entry};
+use crate::{PaymentId, gate::Gate};
+
+/// What was burned and reverted: by the stretch of time, and by what is counted and of whom.
+const BURNED: Counter<(u64, String)> = schema::BURNED_GAS.counting();
+
+/// How long a stretch of time is that has sums of its own, in milliseconds: five minutes.
+const STRETCH_MS: u64 = 5 * 60 * 1_000;
+
+/// Stretches that the window has, and the one that it may begin in.
+const STRETCHES: u64 = WINDOW.as_millis() as u64 / STRETCH_MS + 1;
+
+/// Sums that are read at once.
+const PAGE: usize = 1_000;
+
+/// How long the store is left alone after a failure.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Count {
+    Gas,
+    Reverts,
+}
+
+impl Count {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Gas => "burned-gas",
+            Self::Reverts => "reverted",
+        }
+    }
+}
+
+/// What other hosts have not heard of, and what the store does not have yet.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// Whether anybody asks.
+    is_told: bool,
+    gas: HashMap<String, u64>,
+    reverts: HashMap<String, u64>,
+    /// By what is counted, `/`, and of whom.
+    unwritten: HashMap<String, i128>,
+}
+
+impl Pending {
+    pub(super) fn burned(&mut self, burner: &Burner, from: Option<IpAddr>, gas: u64) {
+        for name in names(burner, from).into_iter().chain([ALL.to_owned()]) {
+            self.change(Count::Gas, &name, gas, true);
+            self.change(Count::Reverts, &name, 1, true);
+        }
+    }
+
+    /// As [`GasMeter::excuse`]. What others have heard already stays with them.
+    pub(super) fn excused(&mut self, burner: &Burner, from: Option<IpAddr>, gas: u64) {
+        for name in names(burner, from) {
+            self.change(Count::Gas, &name, gas, false);
+            self.change(Count::Reverts, &name, 1, false);
+        }
+    }
+
+    fn change(&mut self, count: Count, name: &str, amount: u64, is_more: bool) {
+        let is_told = self.is_told;
+        let untold = self.untold(count);
+        let has_room = name == ALL || untold.len() < MAX_KEYS;
+        match untold.get_mut(name) {
+            Some(told) if is_more => *told = told.saturating_add(amount),
+            Some(told) => *told = told.saturating_sub(amount),
+            None if is_more && is_told && has_room => _ = untold.insert(name.to_owned(), amount),
+            None => {}
+        }
+        let key = format!("{}/{name}", count.name());
+        if name == ALL || self.unwritten.len() < 2 * MAX_KEYS || self.unwritten.contains_key(&key) {
+            *self.unwritten.entry(key).or_default() += if is_more { i128::from(amount) } else { -i128::from(amount) };
+        }
+    }
+
+    fn note(&mut self, payment: &PaymentId) {
+        let key = format!("{COUNTED}/{payment}");
+        if self.unwritten.len() < 2 * MAX_KEYS {
+            self.unwritten.insert(key, 1);
+        }
+    }
+
+    fn untold(&mut self, count: Count) -> &mut HashMap<String, u64> {
+        match count {
+            Count::Gas => &mut self.gas,
+            Count::Reverts => &mut self.reverts,
+        }
+    }
+
+    fn take(&mut self, count: Count, most: usize) -> Vec<(String, u64)> {
+        self.is_told = true;
+        let untold = self.untold(count);
+        let some: Vec<_> = untold.keys().take(most).cloned().collect();
+        some.into_iter().filter_map(|name| untold.remove_entry(&name)).filter(|(_, amount)| *amount > 0).collect()
+    }
+}
+
+/// The name of what all have burned.
+const ALL: &str = "all";
+
+/// What the keys of payments begin with whose burned gas was counted.
+const COUNTED: &str = "counted";
+
+/// The names of a payer, of the address that it calls from, and of a builder.
+fn names(burner: &Burner, from: Option<IpAddr>) -> Vec<String> {
+    let payer = Some(format!("payer/{}", burner.payer));
+    let address = from.map(|from| format!("address/{from}"));
+    let builder = burner.builder.as_ref().map(|builder| format!("builder/{builder}"));
+    [payer, address, builder].into_iter().flatten().collect()
+}
+
+impl State {
+    /// What is counted under a name.
+    fn named(&mut self, name: &str, now: Moment) -> Option<&mut Burned> {
+        match name.split_once('/') {
+            Some(("payer", payer)) => Some(entry(&mut self.payers, payer, now)),
+            Some(("address", address)) => Some(entry(&mut self.addresses, address, now)),
+            Some(("builder", builder)) => Some(entry(&mut self.builders, builder, now)),
+            None if name == ALL => Some(&mut self.all),
+            _ => None,
+        }
+    }
+}
+
+/// Gas, or reverted settlements, as other hosts hear of them.
+struct Told(Arc<GasMeter>, Count);
+
+impl Tally for Told {
+    fn take_used(&self, most: usize) -> Vec<(String, u64)> {
+        self.0.state().pending.take(self.1, most)
+    }
+
+    fn used_elsewhere(&self, name: &str, used: u64) {
+        self.0.add(self.1, name, used, self.0.now());
+    }
+}
+
+impl GasMeter {
+    /// What hosts of one store count together.
+    pub(in crate::gate) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 2] {
+        [Count::Gas, Count::Reverts].map(|count| (count.name(), Arc::new(Told(Arc::clone(self), count)) as Arc<dyn Tally>))
+    }
+
+    /// Notes for whoever looks the settlement of this payment up after a restart, or after this host has ended, that its gas was counted.
+    pub(in crate::gate) fn note_counted(&self, payment: &PaymentId) {
+        self.state().pending.note(payment);
+        self.changed.notify_one();
+    }
+
+    /// Takes back what was counted a second time.
+    pub(in crate::gate) fn uncount(&self, burner: &Burner, burned: BurnedGas) {
+        let (mut state, now) = (self.state(), self.now());
+        let mut names = names(burner, None);
+        names.push(ALL.to_owned());
+        for name in names {
+            if let Some(of) = state.named(&name, now) {
+                of.gas.take_back(burned.gas, now);
+                of.reverts.take_back(1, now);
+            }
+            state.pending.change(Count::Gas, &name, burned.gas, false);
+            state.pending.change(Count::Reverts, &name, 1, false);
+        }
+        self.changed.notify_one();
+    }
+
+    fn add(&self, count: Count, name: &str, amount: u64, at: Moment) {
+        let (mut state, now) = (self.state(), self.now());
+        let Some(of) = state.named(name, now) else { return };
+        match count {
+            Count::Gas => of.gas.add(amount, at),
+            Count::Reverts => of.reverts.add(amount, at),
+        }
+    }
+
+    /// Counts what the store knows of the last hour, and has what is burned from now on written to it in the background. Must be called
+    /// inside a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(in crate::gate) async fn open(self: &Arc<Self>, store: &Arc<dyn Store>, clock: &Clock) -> Result<(), StoreError> {
+        if std::mem::replace(&mut self.state().is_open, true) {
+            return Ok(());
+        }
+        self.read(&**store, clock.now()).await?;
+        let (meter, changed, store, clock) = (Arc::downgrade(self), Arc::clone(&self.changed), Arc::clone(store), clock.clone());
+        tokio::spawn(async move {
+            loop {
+                changed.notified().await;
+                let Some(meter) = meter.upgrade() else { return };
+                if let Err(error) = meter.write(&*store, clock.now()).await {
+                    tracing::warn!(%error, "burned gas was not written to the store; it is tried again");
+                    drop(meter);
+                    tokio::time::sleep(AGAIN).await;
+                    changed.notify_one();
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Counts what the store knows of the last hour.
+    async fn read(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
+        let rows = BURNED.rows();
+        let mut range = rows.all().from(&(now.0 / STRETCH_MS).saturating_sub(STRETCHES));
+        while let Some((page, rest)) = rows.sound(store, &range, PAGE).await? {
+            range = rest;
+            for row in page {
+                let (stretch, key) = row.key;
+                // As if all of it had come at the end of its stretch: it counts for an hour at least.
+                let age = now.0.saturating_sub((stretch + 1).saturating_mul(STRETCH_MS));
+                let Some((count, name)) = key.split_once('/') else { continue };
+                let count = [Count::Gas, Count::Reverts].into_iter().find(|known| known.name() == count);
+                if let (Some(count), Ok(amount @ 1..)) = (count, u64::try_from(row.value.0)) {
+                    self.add(count, name, amount, self.ago(Duration::from_millis(age)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what was burned here since the last time, and forgets what counts no more.
+    async fn write(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
+        let unwritten = std::mem::take(&mut self.state().pending.unwritten);
+        let (stretch, mut batch) = (now.0 / STRETCH_MS, Batch::new());
+        for (key, change) in &unwritten {
+            batch.add(&BURNED, &(stretch, key.clone()), *change, Limit::Floor(i128::MIN));
+        }
+        if let Err(error) = batch.commit(store, Durability::Buffered).await {
+            let mut state = self.state();
+            unwritten.into_iter().for_each(|(key, change)| *state.pending.unwritten.entry(key).or_default() += change);
+            return Err(error);
+        }
+        let rows = BURNED.rows();
+        rows.clear(store, &rows.all().before(&stretch.saturating_sub(STRETCHES)), u64::MAX).await.map(drop)
+    }
+}
+
+impl Gate {
+    /// Whether another process has counted the burned gas of a payment.
+    pub(in crate::gate) async fn was_burned_counted(&self, payment: &PaymentId) -> bool {
+        if self.open_runs().contains_key(payment) {
+            return false;
+        }
+        let (now, key) = (self.clock.now().0 / STRETCH_MS, format!("{COUNTED}/{payment}"));
+        for stretch in now.saturating_sub(STRETCHES)..=now {
+            // One that cannot be read counts twice rather than never.
+            if BURNED.get(&*self.store, &(stretch, key.clone())).await.is_ok_and(|counted| counted > 0) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Drop for GasMeter {
+    /// Ends the task that writes.
+    fn drop(&mut self) {
+        self.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::{NonZeroU32, NonZeroU64};
+
+    use tollhouse_store::memory::MemoryStore;
+
+    use super::*;
+    use crate::gate::gas::{BurnedGas, GasCaller, GasLimits, GasRefusal, TriedGas};
+
+    const KEY: TriedGas = TriedGas { limit: 300, by_contract: false };
+
+    fn meter() -> Arc<GasMeter> {
+        let some = NonZeroU64::new;
+        let limits = GasLimits {
+            of_payer: some(1_000),
+            of_address: None,
+            of_builder: some(10_000),
+            of_all: some(10_000),
+            reverts: NonZeroU32::new(3),
+        };
+        GasMeter::new(limits)
+    }
+
+    fn burner(payer: &str) -> Burner {
+        Burner { payer: payer.to_owned(), builder: Some("b".to_owned()) }
+    }
+
+    fn burn(meter: &Arc<GasMeter>, payer: &str, gas: u64) {
+        meter.burned(&burner(payer), BurnedGas { gas, wei: 1 });
+    }
+
+    fn admits(meter: &Arc<GasMeter>, payer: &str) -> bool {
+        let caller = GasCaller { burner: burner(payer), from: None, is_customer: true };
+        match meter.hold(caller, KEY) {
+            Ok(_) => true,
+            Err(GasRefusal::Slowed(_)) => false,
+            Err(GasRefusal::Spent { .. }) => panic!("of all"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn gas_that_one_host_burned_counts_at_the_others() {
+        let (one, other) = (meter(), meter());
+        let exchange = || {
+            for ((_, told), (_, heard)) in one.tallies().into_iter().zip(other.tallies()) {
+                told.take_used(100).iter().for_each(|(name, used)| heard.used_elsewhere(name, *used));
+            }
+        };
+        burn(&one, "before", 1_000);
+        exchange();
+        assert_eq!(other.last_hour(), 0, "what was burned before anybody asked is in the store");
+        burn(&one, "a", 1_000);
+        for _ in 0..3 {
+            burn(&one, "c", 100);
+        }
+        exchange();
+        exchange();
+        assert_eq!(other.last_hour(), 1_300);
+        assert_eq!((admits(&other, "a"), admits(&other, "c"), admits(&other, "d")), (false, false, true));
+        assert_eq!(other.status()["revertedLastHour"], 4);
+        burn(&one, "d", 900);
+        one.excuse(&burner("d"), BurnedGas { gas: 900, wei: 1 });
+        exchange();
+        assert!(admits(&other, "d") && other.last_hour() == 2_200, "the gas is gone, and counts in all");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn burned_gas_outlasts_a_restart_for_an_hour() {
+        let (store, begun) = (MemoryStore::new(), Timestamp(1_800_000_000_000));
+        let later = |minutes: u64| begun.plus_millis(minutes * 60_000);
+        let (one, other) = (meter(), meter());
+        burn(&one, "a", 1_000);
+        one.write(&store, begun).await.unwrap();
+        burn(&other, "a", 1);
+        burn(&other, "c", 500);
+        other.excuse(&burner("c"), BurnedGas { gas: 500, wei: 1 });
+        other.write(&store, later(1)).await.unwrap();
+        for (minutes, all, of_payer) in [(1, 1_501, false), (59, 1_501, false), (80, 0, true)] {
+            let restarted = meter();
+            restarted.read(&store, later(minutes)).await.unwrap();
+            assert_eq!((restarted.last_hour(), admits(&restarted, "a"), admits(&restarted, "c")), (all, of_payer, true), "{minutes}");
+        }
+        one.write(&store, later(300)).await.unwrap();
+        let left = BURNED.rows().sound(&store, &BURNED.rows().all(), PAGE).await.unwrap();
+        assert!(left.is_none_or(|(rows, _)| rows.is_empty()), "what counts no more is removed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_wait_are_bounded() {
+        let meter = meter();
+        meter.tallies()[0].1.take_used(1);
+        for n in 0..MAX_KEYS + 100 {
+            burn(&meter, &format!("payer-{n}"), 1);
+        }
+        let state = meter.state();
+        let pending = &state.pending;
+        assert!(pending.gas.len() <= MAX_KEYS + 1 && pending.reverts.len() <= MAX_KEYS + 1);
+        assert!(pending.unwritten.len() <= 2 * (MAX_KEYS + 1));
+        assert_eq!(pending.gas[ALL], MAX_KEYS as u64 + 100);
+    }
+}

@@ -1,0 +1,157 @@
+//! What limits burned gas, and for whom.
+
+use tokio::time::advance;
+
+use super::*;
+
+const CONTRACT: TriedGas = TriedGas { limit: 300, by_contract: true };
+const KEY: TriedGas = TriedGas { limit: 300, by_contract: false };
+
+fn meter(of_payer: u64, of_builder: u64, of_all: u64, reverts: u32) -> Arc<GasMeter> {
+    let some = NonZeroU64::new;
+    let reverts = NonZeroU32::new(reverts);
+    let of_address = None;
+    GasMeter::new(GasLimits { of_payer: some(of_payer), of_address, of_builder: some(of_builder), of_all: some(of_all), reverts })
+}
+
+/// A payer who has not paid yet.
+fn burner(payer: &str, builder: &str) -> GasCaller {
+    let burner = Burner { payer: payer.to_owned(), builder: Some(builder.to_owned()) };
+    GasCaller { burner, from: None, is_customer: false }
+}
+
+fn customer(payer: &str, builder: &str) -> GasCaller {
+    GasCaller { is_customer: true, ..burner(payer, builder) }
+}
+
+fn burn(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
+    meter.burned(&who.burner, BurnedGas { gas, wei: u128::from(gas) * 2 });
+}
+
+fn bound(refused: Result<GasHold, GasRefusal>) -> Option<Bound> {
+    match refused {
+        Ok(_) => None,
+        Err(GasRefusal::Slowed(slowed)) => Some(slowed.bound),
+        Err(GasRefusal::Spent { .. }) => panic!("of all"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gas_that_a_payer_burns_is_limited_for_an_hour() {
+    let (meter, payer) = (meter(1_000, 0, 0, 0), burner("a", "b"));
+    burn(&meter, &payer, 999);
+    assert_eq!(bound(meter.hold(payer.clone(), CONTRACT)), None);
+    burn(&meter, &payer, 1);
+    assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::PayerGas));
+    assert_eq!(bound(meter.hold(burner("c", "b"), CONTRACT)), None);
+    advance(WINDOW + WINDOW / 12).await;
+    assert_eq!(bound(meter.hold(payer, KEY)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn gas_of_a_contracts_runs_under_way_counts() {
+    let (meter, payer) = (meter(1_000, 0, 0, 0), burner("a", "b"));
+    let holds: Vec<_> = (0..3).map(|_| meter.hold(payer.clone(), CONTRACT).unwrap()).collect();
+    assert_eq!(bound(meter.hold(payer.clone(), CONTRACT)), Some(Bound::PayerGas));
+    assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "a key's run burns little");
+    drop(holds);
+    assert_eq!(bound(meter.hold(payer.clone(), CONTRACT)), None);
+    let large = TriedGas { limit: 5_000, by_contract: true };
+    assert_eq!(bound(meter.hold(payer, large)), None, "one alone may always run");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_of_one_builder_burn_so_much_whoever_pays() {
+    let meter = meter(0, 1_000, 0, 0);
+    for payer in ["a", "c", "d"] {
+        burn(&meter, &burner(payer, "b"), 400);
+    }
+    assert_eq!(bound(meter.hold(burner("e", "b"), KEY)), Some(Bound::OwnerGas));
+    assert_eq!(bound(meter.hold(burner("e", "other"), KEY)), None);
+}
+
+fn is_spent(refused: Result<GasHold, GasRefusal>) -> bool {
+    matches!(refused, Err(GasRefusal::Spent { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn contracts_leave_gas_to_keys_and_new_payers_leave_half_to_customers() {
+    let meter = meter(0, 0, 1_000, 0);
+    burn(&meter, &burner("a", "b"), 250);
+    assert!(is_spent(meter.hold(burner("c", "d"), CONTRACT)));
+    assert_eq!(bound(meter.hold(customer("c", "d"), CONTRACT)), None);
+    assert_eq!(bound(meter.hold(burner("c", "d"), KEY)), None);
+    burn(&meter, &burner("a", "b"), 250);
+    assert!(is_spent(meter.hold(customer("c", "d"), CONTRACT)));
+    assert_eq!(bound(meter.hold(burner("c", "d"), KEY)), Some(Bound::NewPayers), "429, since others are served");
+    assert_eq!(bound(meter.hold(customer("c", "d"), KEY)), None);
+    assert!(!meter.is_high());
+    burn(&meter, &burner("a", "b"), 500);
+    assert!(is_spent(meter.hold(customer("c", "d"), KEY)) && meter.is_high());
+    let told = json!({ "burnedLastHour": 1_000, "revertedLastHour": 3, "limitPerHour": 1_000, "burnedWei": "2000" });
+    assert_eq!(meter.status(), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_payers_close_no_builders_tools_to_customers() {
+    let meter = meter(0, 1_000, 0, 0);
+    let fresh = (0..).map(|n| burner(&format!("payer-{n}"), "b"));
+    let mut burned = 0;
+    for payer in fresh.take(100) {
+        match meter.hold(payer.clone(), KEY) {
+            Ok(_) => burn(&meter, &payer, 50),
+            Err(_) => break,
+        }
+        burned += 50;
+    }
+    assert_eq!(burned, 500);
+    assert_eq!(bound(meter.hold(burner("new", "b"), KEY)), Some(Bound::NewPayers));
+    assert_eq!(bound(meter.hold(customer("known", "b"), KEY)), None);
+    assert_eq!(bound(meter.hold(burner("new", "other"), KEY)), None);
+    burn(&meter, &customer("known", "b"), 500);
+    assert_eq!(bound(meter.hold(customer("known", "b"), KEY)), Some(Bound::OwnerGas));
+}
+
+#[tokio::test(start_paused = true)]
+async fn gas_that_payers_burn_from_one_address_is_limited() {
+    let limits = GasLimits { of_address: NonZeroU64::new(1_000), ..GasLimits::default() };
+    let meter = GasMeter::new(limits);
+    let from = |payer: &str, address: u8| GasCaller { from: Some([192, 0, 2, address].into()), ..burner(payer, payer) };
+    for n in 0..10 {
+        let payer = from(&format!("payer-{n}"), 1);
+        drop(meter.hold(payer.clone(), KEY).unwrap());
+        burn(&meter, &payer, 100);
+    }
+    assert_eq!(bound(meter.hold(from("new", 1), KEY)), Some(Bound::AddressGas));
+    assert_eq!(bound(meter.hold(from("new", 2), KEY)), None);
+    assert_eq!(bound(meter.hold(burner("new", "b"), KEY)), None, "an address that is not known is nobody's");
+    assert_eq!(bound(meter.hold(GasCaller { is_customer: true, ..from("known", 1) }, KEY)), None);
+    meter.excuse(&burner("payer-0", "payer-0").burner, BurnedGas { gas: 100, wei: 0 });
+    assert_eq!(bound(meter.hold(from("new", 1), KEY)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before() {
+    let (meter, payer) = (meter(1_000, 1_000, 10_000, 2), burner("a", "b"));
+    burn(&meter, &payer, 400);
+    burn(&meter, &payer, 600);
+    assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
+    meter.excuse(&payer.burner, BurnedGas { gas: 600, wei: 1_200 });
+    assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "neither the payer nor the builder is slowed");
+    assert_eq!(meter.last_hour(), 1_000, "the gas is gone, and counts in all");
+    burn(&meter, &payer, 1);
+    assert_eq!(bound(meter.hold(payer, KEY)), Some(Bound::Reverts), "the first one still counts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn payer_whose_settlements_are_reverted_waits() {
+    let (meter, payer) = (meter(0, 0, 0, 2), burner("a", "b"));
+    burn(&meter, &payer, 1);
+    assert_eq!(bound(meter.hold(payer.clone(), KEY)), None);
+    burn(&meter, &payer, 1);
+    assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
+    advance(WINDOW + WINDOW / 12).await;
+    meter.forget_quiet();
+    assert!(meter.state().payers.is_empty() && meter.state().builders.is_empty());
+    assert_eq!(bound(meter.hold(payer, KEY)), None);
+}

@@ -1,0 +1,40 @@
+//! What became of a payment, and who may know what it bought.
+
+use tollhouse_store::StoreError;
+
+use super::{Gate, PAYMENTS, PaymentState};
+use crate::{CreditOffer, Offered, PaymentId, x402::offer::Shown};
+
+impl Gate {
+    /// The state of a payment, with its receipt and its transaction.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
+        Ok(PAYMENTS.get(&*self.store, id).await?.map(|record| record.public(id)))
+    }
+
+    /// Whether what is offered is this payment itself, or the developer credit that it was made with. Its id alone proves nothing: anybody
+    /// can compute it from what the chain publishes.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn is_payer(&self, id: &PaymentId, offered: &Offered) -> Result<bool, StoreError> {
+        let digest = match offered {
+            Offered::Nothing => None,
+            // A chain publishes signatures too.
+            Offered::X402 { version, header } if offered.is_private() => {
+                let known = Shown::decode(*version, header).ok().and_then(|shown| shown.known());
+                known.filter(|(shown, _)| shown == id).map(|(_, digest)| digest)
+            }
+            Offered::X402 { .. } => None,
+            Offered::Credit(CreditOffer { token, observer, .. }) => {
+                self.find_credit(token, observer.as_deref()).await?.map(|credit| credit.id.to_string())
+            }
+        };
+        let Some(digest) = digest else { return Ok(false) };
+        Ok(PAYMENTS.get(&*self.store, id).await?.is_some_and(|record| record.digest == digest))
+    }
+}

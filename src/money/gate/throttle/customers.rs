@@ -1,0 +1,74 @@
+//! Who has paid for which tool, as the store knows it: at the other hosts, and after a restart.
+
+use std::collections::HashSet;
+
+use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
+use tollhouse_tool::Slug;
+
+use super::{MAX_KEYS, Running, Throttle, account::Customer};
+use crate::gate::{Gate, gas::Burner};
+
+const CUSTOMERS: Table<(u64, String), ()> = schema::CUSTOMERS.holding();
+
+/// How long a stretch of time is that has rows of its own, in milliseconds: a week.
+const STRETCH_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+
+/// Customers whom the store does not know of yet, at most [`MAX_KEYS`].
+#[derive(Debug, Default)]
+pub(super) struct Unwritten(HashSet<String>);
+
+impl Unwritten {
+    pub(super) fn add(&mut self, payer: &str, tool: &Slug) {
+        if self.0.len() < MAX_KEYS {
+            self.0.insert(key(payer, tool));
+        }
+    }
+}
+
+fn key(payer: &str, tool: &Slug) -> String {
+    format!("{payer}/{tool}")
+}
+
+impl Throttle {
+    fn is_customer(&self, running: &Running) -> Option<bool> {
+        let accounts = self.accounts();
+        accounts.customers.get(&(running.payer.clone(), running.tool.clone())).map(Customer::is_trusted)
+    }
+}
+
+impl Gate {
+    /// Whether the payer of a run has paid for its tool before: here, or at another host or before a restart, as far as that matters now.
+    pub(in crate::gate) async fn is_customer(&self, running: &Running) -> Result<bool, StoreError> {
+        if let Some(known) = self.throttle.is_customer(running) {
+            return Ok(known);
+        }
+        if !self.gas.keeps_to_customers(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
+            return Ok(false);
+        }
+        let (stretch, key) = (self.clock.now().0 / STRETCH_MS, key(&running.payer, &running.tool));
+        for stretch in [stretch, stretch.saturating_sub(1)] {
+            if CUSTOMERS.get(&*self.store, &(stretch, key.clone())).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Has the store know who has paid, where that can matter: where settlements take gas of ours.
+    pub(in crate::gate) async fn note_customers(&self) {
+        let unwritten = std::mem::take(&mut self.throttle.accounts().unwritten).0;
+        if unwritten.is_empty() || !self.gas.is_used() {
+            return;
+        }
+        let (stretch, mut batch) = (self.clock.now().0 / STRETCH_MS, Batch::new());
+        unwritten.into_iter().for_each(|key| _ = batch.put(&CUSTOMERS, &(stretch, key), &()));
+        let written = async {
+            batch.commit(&*self.store, Durability::Buffered).await?;
+            CUSTOMERS.clear(&*self.store, &CUSTOMERS.all().before(&stretch.saturating_sub(1)), u64::MAX).await
+        };
+        if let Err(error) = written.await {
+            // They are noted again in a day, and until then known here.
+            tracing::warn!(%error, "the store was not told who has paid for which tool");
+        }
+    }
+}

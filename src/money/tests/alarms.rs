@@ -1,0 +1,57 @@
+//! What operators are warned of in `/health`.
+
+use super::*;
+
+/// The warnings that apply now.
+fn warnings(bench: &Bench) -> Vec<String> {
+    serde_json::from_value(bench.gate.unpaid()["warnings"].clone()).unwrap()
+}
+
+/// So many admissions of payers who have money for them, each of 25 runs.
+async fn admitted(bench: &Bench, runs: u64) -> Vec<Admission> {
+    let mut admissions = vec![];
+    for run in 0..runs {
+        let payer = Payer::new(10 + u8::try_from(run / 25).unwrap());
+        if run % 25 == 0 {
+            bench.ledger.faucet(&payer.address(), FUNDS).await.unwrap();
+        }
+        admissions.push(bench.run(payer.pays(run)).await);
+    }
+    admissions
+}
+
+#[tokio::test]
+async fn a_hundred_unpaid_runs_in_a_minute_are_warned_of() {
+    let bench = Bench::new().await;
+    let mut admissions = admitted(&bench, 100).await;
+    let last = admissions.pop().unwrap();
+    for admission in admissions {
+        admission.fail().await;
+    }
+    assert_eq!(warnings(&bench), [""; 0], "99 are few");
+    last.fail().await;
+    assert_eq!(warnings(&bench), ["100 runs of the last minute were not paid for"]);
+}
+
+#[tokio::test]
+async fn a_hundred_open_settlements_are_warned_of_until_they_end() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::Unsure);
+    for admission in admitted(&bench, 100).await {
+        bench.settle(admission).await.unwrap_err();
+    }
+    let told = warnings(&bench);
+    assert!(told.iter().any(|warning| warning.starts_with("100 settlements are open")), "{told:?}");
+    bench.facilitator.feel(Mood::Honest);
+    bench.restart_questions().await;
+    assert_eq!(warnings(&bench), [""; 0]);
+}
+
+#[tokio::test]
+async fn gas_above_half_of_its_limit_is_warned_of() {
+    let bench = Bench::new().await;
+    bench.gate.burn_gas(30_000_000);
+    assert_eq!(warnings(&bench), [""; 0], "half of it is not above half");
+    bench.gate.burn_gas(1);
+    assert_eq!(warnings(&bench), ["settlements have burned more than half of the gas that they may burn in an hour"]);
+}

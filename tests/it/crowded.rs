@@ -1,0 +1,64 @@
+//! Paid calls while strangers hold all the memory for bodies that they can get.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use serde_json::json;
+
+use crate::harness::{Host, Payer, eventually, js, raw::Raw};
+
+const SECONDS: Duration = Duration::from_secs(20);
+const ALL: usize = 4 << 20;
+/// Of a body of which a little is still to come.
+const BODY: usize = 128 << 10;
+
+/// Four addresses held all of it: each paid call whose head is above 4 KiB got a 503.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paid_call_has_room_whatever_bodies_strangers_hold() {
+    let host = Host::builder().flag("--body-bytes-held", ALL).flag("--address-body-bytes-held", ALL / 4).start().await;
+    host.publish(&js("echo", 0.01, "export default (req) => req.input;")).await;
+    host.publish(&js("free", 0.0, "export default (req) => req.input;")).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let challenge = host.challenge("echo").await;
+    let bytes = async || host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() as usize;
+
+    let mut hoard = vec![];
+    for n in 0..ALL / BODY {
+        let mut raw = Raw::open_from(&host, Ipv4Addr::new(127, 0, 0, 2 + u8::try_from(n % 4).unwrap())).await;
+        let head =
+            format!("POST /tools/free HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {BODY}\r\n\r\n");
+        raw.send(head).await;
+        raw.send(vec![b' '; BODY - 16]).await;
+        hoard.push(raw);
+    }
+    let held = eventually("strangers hold what they can", SECONDS, || async {
+        let before = bytes().await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        Some(bytes().await).filter(|held| *held == before && *held > ALL * 3 / 4)
+    })
+    .await;
+    assert!(held <= ALL, "{held}");
+
+    let pay = || {
+        let mut payment = payer.pay(&challenge);
+        payment.payload["extensions"] = challenge["extensions"].clone();
+        payment
+    };
+    let http2 = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
+    let url = format!("{}/tools/echo", host.url);
+    // Room for the head of the largest payment, and more.
+    let padding = "p".repeat(8 << 10);
+    for n in 0..3 {
+        let input = json!({ "n": n });
+        let paid = pay();
+        host.send(host.paid_request("echo", &input, &paid).header("x-padding", &padding)).await.is(200);
+        let paid = pay();
+        let request = http2.post(&url).header(paid.header, paid.encoded()).header("x-padding", &padding).json(&input);
+        host.send(request).await.is(200);
+        let message = json!({ "x402/payment": pay().payload });
+        let mcp = host.mcp().with_header("x-padding", &padding);
+        let answer = mcp.call("echo", input.clone(), message).await;
+        assert_eq!(answer["structuredContent"], input, "{answer}");
+    }
+    drop(hoard);
+    eventually("all of it is given back", SECONDS, || async { (bytes().await == 0).then_some(()) }).await;
+}
