@@ -21,6 +21,8 @@ pub struct Intake {
     pub(crate) connections: ConnectionSettings,
     /// Limits of request bodies.
     pub bodies: BodySettings,
+    /// Streams that follow logs, calls or events.
+    pub followers: Arc<Quota>,
     /// Connections that are open.
     pub open: Arc<Quota>,
     /// Bytes of bodies that are in memory.
@@ -33,8 +35,9 @@ impl Intake {
     /// Nothing is held yet.
     #[must_use]
     pub fn new(settings: &IntakeSettings) -> Self {
-        let IntakeSettings { connections, bodies, answers } = settings.clone();
+        let IntakeSettings { connections, followers, bodies, answers } = settings.clone();
         Self {
+            followers: Quota::new(followers.most, followers.most_of_address),
             open: Quota::new(connections.most, connections.most_of_address),
             held: Quota::new(bodies.held, bodies.held_of_address),
             answers: Quota::new(answers.held, answers.held_of_address),

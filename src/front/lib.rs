@@ -19,6 +19,7 @@ pub mod names;
 mod origins;
 mod params;
 mod payment;
+mod places;
 mod quota;
 mod serve;
 mod shared;
@@ -36,6 +37,7 @@ pub use self::{
     frame::worded,
     params::{PathParams, QueryParams},
     payment::{bearer, bought, credit, offered, quote, settlement},
+    places::Places,
     quota::{Full, Quota, Share},
     via::{ByPage, via},
 };
