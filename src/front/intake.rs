@@ -9,7 +9,7 @@ use tollhouse_telemetry::{Samples, table};
 use super::{
     fault::Fault,
     faults::Code,
-    quota::{Full, Quota},
+    quota::{Full, Quota, Share},
 };
 
 /// Answers of so many bytes go out whatever the others hold.
@@ -26,7 +26,7 @@ pub struct Intake {
     /// Connections that are open.
     pub open: Arc<Quota>,
     /// Bytes of bodies that are in memory.
-    pub held: Arc<Quota>,
+    held: Arc<Quota>,
     /// Bytes of answers that clients have not taken yet.
     pub(crate) answers: Arc<Quota>,
 }
@@ -44,6 +44,21 @@ impl Intake {
             connections,
             bodies,
         }
+    }
+
+    /// A share of the memory for bodies, with so many bytes: of a body, of a head, or of what is made of them.
+    ///
+    /// # Errors
+    ///
+    /// 503, when there is no room for as much.
+    pub fn hold(&self, address: IpAddr, bytes: usize) -> Result<Share, Fault> {
+        let mut share = self.held.share(address);
+        let message = match share.take(bytes) {
+            Ok(()) => return Ok(share),
+            Err(Full::All(most)) => format!("the host holds {most} bytes of requests, its limit"),
+            Err(Full::Address(most)) => format!("the host holds {most} bytes of requests of your address, its limit"),
+        };
+        Err(Fault::new(Code::Busy, message).retry_after(1))
     }
 
     /// Lets an address ask for more, unless it leaves too many answers untaken.

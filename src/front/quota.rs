@@ -144,6 +144,12 @@ impl Share {
         }
     }
 
+    /// Adds a share of the same address in the same quota to this one.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        debug_assert!(Arc::ptr_eq(&self.quota, &other.quota) && self.address == other.address, "shares of one address");
+        self.amount += std::mem::take(&mut other.amount);
+    }
+
     /// A part of this share, as a share of its own. At most what there is of it.
     pub(crate) fn split(&mut self, part: usize) -> Self {
         let amount = part.min(self.amount);

@@ -109,17 +109,15 @@ async fn a_request_has_so_many_header_fields() {
     assert_eq!(raw.frame_of(HEADERS).await.unwrap().payload[0], 0x88, "status 200");
 }
 
-/// A byte on the wire is a field in memory: refusals cost as much as answers, and earned as much.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_that_are_refused_close_their_connections() {
-    let host = Host::builder().flag("--http2-overhead-frames", 10).flag("--rate-limit", 20).start().await;
-    let before = closed(&host, "frames").await;
-    let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+/// Opens a connection, and asks on it 20 times at once for as long as the host answers. `request` is the HTTP/2 request of a stream.
+async fn ask_on(host: &Host, request: impl Fn(u32) -> Frame) -> Duration {
+    let mut raw = Raw::open_from(host, ELSEWHERE).await;
     raw.begin_http2(&[]).await;
+    // Room for all of the answers on the connection.
+    raw.send(frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()).bytes()).await;
     let begun = Instant::now();
     'asking: for n in (0..u32::MAX).step_by(20) {
-        // The table of fields is the connection's: what the first has written out, the others name.
-        let requests = (n..n + 20).map(|n| with_fields(Frame::get(2 * n + 1, "/health/live"), 1_000).bytes());
+        let requests = (n..n + 20).map(|n| request(2 * n + 1).bytes());
         if begun.elapsed() > LONGEST || !raw.try_send(&requests.collect::<Vec<_>>().concat(), SECONDS).await {
             break;
         }
@@ -130,8 +128,23 @@ async fn requests_that_are_refused_close_their_connections() {
             }
         }
     }
-    assert!(begun.elapsed() < LONGEST, "over HTTP/2: the connection is closed");
-    assert!(closed(&host, "frames").await > before, "over HTTP/2");
+    begun.elapsed()
+}
+
+/// A byte on the wire is a field in memory: refusals cost as much as answers, and earned as much.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_refused_close_their_connections() {
+    let host = Host::builder().flag("--http2-overhead-frames", 10).flag("--rate-limit", 20).start().await;
+    // The table of fields is the connection's: what the first has written out, the others name.
+    let large = |stream| with_fields(Frame::get(stream, "/health/live"), 1_000);
+    let small = |stream| Frame::get(stream, "/health/live");
+    let kinds: [(&str, &dyn Fn(u32) -> Frame); 2] = [("too many fields", &large), ("too many requests", &small)];
+    for (what, request) in kinds {
+        let before = closed(&host, "frames").await;
+        let went_on = ask_on(&host, request).await;
+        assert!(went_on < LONGEST, "{what} over HTTP/2: the connection is closed");
+        assert!(closed(&host, "frames").await > before, "{what} over HTTP/2");
+    }
     // Of HTTP/1, where there are no frames.
     let before = closed(&host, "frames").await;
     let mut raw = Raw::open_from(&host, ELSEWHERE).await;
@@ -141,6 +154,35 @@ async fn requests_that_are_refused_close_their_connections() {
     assert!(begun.elapsed() < LONGEST, "the connection is closed");
     raw.rest().await;
     assert!(closed(&host, "frames").await > before, "over HTTP/1");
+}
+
+/// As `node:http2` sends them: all heads and bodies at once, before the first of them is begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bursts_of_posts_are_answered_on_every_connection() {
+    const REQUESTS: u32 = 100;
+    for (flag, value) in [("--http2-overhead-frames", 10), ("--rate-limit", 100)] {
+        let host = Host::builder().flag(flag, value).start().await;
+        host.publish(&js("echo", 0.0, "export default (req) => req.input;")).await;
+        let before = closed(&host, "frames").await;
+        let connections = (0..30).map(|_| async {
+            let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+            raw.begin_http2(&[]).await;
+            let posts = (0..REQUESTS).map(|n| {
+                let stream = 2 * n + 1;
+                [Frame::post(stream, "/tools/echo"), frame(DATA, 0, stream, b"{\"n\":1}"), frame(DATA, 1, stream, &[])]
+                    .map(|frame| frame.bytes())
+            });
+            raw.send(posts.flatten().collect::<Vec<_>>().concat()).await;
+            let mut answered = 0;
+            while answered < REQUESTS && raw.frame_of(HEADERS).await.is_some() {
+                answered += 1;
+            }
+            answered
+        });
+        let answered = join_all(connections).await;
+        assert!(answered.iter().all(|answered| *answered == REQUESTS), "{flag} {value}: {answered:?}");
+        assert_eq!(closed(&host, "frames").await, before, "{flag} {value}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
