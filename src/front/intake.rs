@@ -73,7 +73,8 @@ impl Intake {
         }
     }
 
-    /// Whether an answer of so many bytes that nobody has paid for is held until its client takes it. A short one always is.
+    /// Whether an answer of so many bytes that nobody has paid for is held until its client takes it. A short one always is, and one that
+    /// is larger than a limit while no more than half of that is taken.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Intake {
         if bytes <= SHORT_BYTES {
             return Ok(());
         }
-        let message = match self.answers.has_room(address, usize::try_from(bytes).unwrap_or(usize::MAX)) {
+        let message = match self.answers.has_room_or_is_large(address, usize::try_from(bytes).unwrap_or(usize::MAX)) {
             Ok(()) => return Ok(()),
             Err(Full::All(most)) => format!("the host holds {most} bytes of answers that clients have not read, its limit"),
             Err(Full::Address(most)) => format!("your address has {most} bytes of answers that it has not read, its limit"),

@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -341,4 +342,24 @@ async fn a_paid_answer_goes_out_whatever_strangers_hold() {
     host.get("/health/live").await.is(200);
     drop(hoards);
     eventually("there is room again", SECONDS, || async { (host.call("free", &json!({})).await.status == 200).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_larger_than_the_memory_for_answers_goes_alone() {
+    let flags = ["--answer-bytes-held", "--address-answer-bytes-held"];
+    let elsewhere = Client::builder().no_proxy().local_address(Some(ELSEWHERE.into())).build().unwrap();
+    for (flag, other) in [(flags[0], flags[1]), (flags[1], flags[0])] {
+        let host = Host::builder().flag(flag, 100_000).flag(other, 0).start().await;
+        host.publish(&js("large", 0.0, "export default () => ({ text: 'x'.repeat(200_000) });")).await;
+        let call = || host.send(elsewhere.post(format!("{}/tools/large", host.url)).json(&json!({})));
+        for _ in 0..3 {
+            call().await.is(200);
+        }
+        // One is on its way, and nobody takes it: a second waits.
+        let hoard = hoard(&host, ELSEWHERE, "/tools/large", 1).await;
+        eventually("it is on its way", SECONDS, || async { (held(&host).await > 100_000).then_some(()) }).await;
+        call().await.fails(503, "busy", "host");
+        drop(hoard);
+        eventually("there is room again", SECONDS, || async { (call().await.status == 200).then_some(()) }).await;
+    }
 }
