@@ -3,16 +3,20 @@
 
 #![warn(missing_docs)]
 
+pub mod amounts;
 pub mod aside;
 pub mod behalf;
 pub mod causes;
 pub mod clock;
+#[cfg(test)]
+pub(crate) mod counted;
 pub mod flaws;
 pub mod folder;
 pub mod id;
 pub mod lexer;
 pub mod misfit;
 pub mod penalty;
+pub mod piles;
 pub mod queues;
 pub mod rate;
 pub mod ready;

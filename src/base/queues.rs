@@ -6,29 +6,25 @@ use std::{
     hash::Hash,
 };
 
+use super::amounts::Amounts;
+
 /// A set of queues that are served in turn.
 #[derive(Debug)]
 pub struct Queues<K, T> {
     /// Maximum total weight of all queued items.
     most: usize,
     held: usize,
-    queues: HashMap<K, Queue<T>>,
+    /// Of each owner that has any.
+    held_by: Amounts<K>,
+    queues: HashMap<K, VecDeque<(usize, T)>>,
     /// Every owner that has a queue, once each.
     turns: VecDeque<K>,
-    /// The owner that had more than its share when an item was last dropped. It is checked first the next time.
-    over: Option<K>,
 }
 
-#[derive(Debug)]
-struct Queue<T> {
-    held: usize,
-    items: VecDeque<(usize, T)>,
-}
-
-impl<K: Clone + Eq + Hash, T> Queues<K, T> {
+impl<K: Clone + Hash + Ord, T> Queues<K, T> {
     /// Creates queues that hold items with a total weight of up to `most`.
     pub fn new(most: usize) -> Self {
-        Self { most, held: 0, queues: HashMap::new(), turns: VecDeque::new(), over: None }
+        Self { most, held: 0, held_by: Amounts::default(), queues: HashMap::new(), turns: VecDeque::new() }
     }
 
     /// Returns whether all queues are empty.
@@ -40,7 +36,7 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
     /// would have more than its share, otherwise the newest of an owner that does. `lost` is called with the owner of
     /// each dropped item.
     pub fn push(&mut self, owner: &K, weight: usize, item: T, mut lost: impl FnMut(&K)) {
-        let own = self.queues.get(owner).map_or(0, |queue| queue.held);
+        let own = self.held_by.of(owner);
         while self.held + weight > self.most {
             let owners = self.queues.len() + usize::from(own == 0);
             let part = self.most / owners.max(1);
@@ -48,14 +44,13 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
             let Some(over) = over else { return lost(owner) };
             self.drop_newest(&over);
             lost(&over);
-            self.over = Some(over);
         }
         let queue = self.queues.entry(owner.clone()).or_insert_with(|| {
             self.turns.push_back(owner.clone());
-            Queue { held: 0, items: VecDeque::new() }
+            VecDeque::new()
         });
-        queue.items.push_back((weight, item));
-        queue.held += weight;
+        queue.push_back((weight, item));
+        self.held_by.add(owner, weight);
         self.held += weight;
     }
 
@@ -64,15 +59,15 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
         loop {
             let owner = self.turns.pop_front()?;
             let queue = self.queues.get_mut(&owner)?;
-            let taken = queue.items.pop_front();
-            queue.held -= taken.as_ref().map_or(0, |(weight, _)| *weight);
-            if queue.items.is_empty() {
+            let taken = queue.pop_front();
+            if queue.is_empty() {
                 self.queues.remove(&owner);
             } else {
                 self.turns.push_back(owner.clone());
             }
             // The queue is empty if its owner has lost all of its items.
             if let Some((weight, item)) = taken {
+                self.held_by.take(&owner, weight);
                 self.held -= weight;
                 return Some((owner, item));
             }
@@ -80,15 +75,14 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
     }
 
     fn one_over(&self, part: usize) -> Option<K> {
-        let is_over = |owner: &&K| self.queues.get(*owner).is_some_and(|queue| queue.held > part);
-        self.over.as_ref().filter(is_over).or_else(|| self.turns.iter().find(is_over)).cloned()
+        self.held_by.largest().filter(|(_, held)| *held > part).map(|(owner, _)| owner.clone())
     }
 
     fn drop_newest(&mut self, owner: &K) {
         if let Some(queue) = self.queues.get_mut(owner)
-            && let Some((weight, _)) = queue.items.pop_back()
+            && let Some((weight, _)) = queue.pop_back()
         {
-            queue.held -= weight;
+            self.held_by.take(owner, weight);
             self.held -= weight;
         }
     }
@@ -97,6 +91,7 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counted::Counted;
 
     #[test]
     fn whoever_fills_the_queues_loses_and_nobody_else() {
@@ -125,6 +120,25 @@ mod tests {
         assert!(queues.is_empty() && queues.queues.is_empty() && queues.turns.is_empty());
     }
 
+    #[test]
+    fn whose_item_goes_is_found_in_few_steps_among_many_owners() {
+        const OWNERS: u32 = 100_000;
+        let mut queues = Queues::new(OWNERS as usize);
+        // Those with more than their part have their turns behind the others.
+        let (few, many) = (0..OWNERS * 3 / 10, OWNERS * 3 / 10..OWNERS * 65 / 100);
+        for owner in few.chain(many.clone()).chain(many) {
+            queues.push(&Counted(owner), 1, (), |_| panic!("there is room"));
+        }
+        let (mut lost, pushes) = (0, OWNERS / 5);
+        let steps = Counted::steps(|| {
+            for owner in OWNERS..OWNERS + pushes {
+                queues.push(&Counted(owner), 1, (), |_| lost += 1);
+            }
+        });
+        assert_eq!(lost, pushes);
+        assert!(steps < u64::from(pushes) * 400, "{steps} steps for {pushes} items");
+    }
+
     /// Random histories: the bound is never exceeded, and every owner that loses an item has, or would have, more than
     /// its share.
     #[test]
@@ -142,11 +156,11 @@ mod tests {
                     queues.push(&owner, weight, weight, |lost| own_lost |= *lost == owner);
                     assert!(!own_lost || before + weight > 64);
                 }
-                waiting = queues.queues.iter().map(|(owner, queue)| (*owner, queue.items.iter().map(|(_, item)| item).sum())).collect();
+                waiting = queues.queues.iter().map(|(owner, queue)| (*owner, queue.iter().map(|(_, item)| item).sum())).collect();
                 assert!(queues.held <= 64 && waiting.values().sum::<usize>() == queues.held);
             }
             while queues.pop().is_some() {}
-            assert!(queues.is_empty() && queues.queues.is_empty());
+            assert!(queues.is_empty() && queues.queues.is_empty() && queues.held_by.is_empty());
         }
     }
 }

@@ -28,6 +28,9 @@ pub(super) struct Uses<K> {
     keys: HashMap<K, Use>,
     /// Keys with uses to report. `None` until somebody asks for them.
     untold: Option<Vec<K>>,
+    /// Keys that were looked at in order to forget some.
+    #[cfg(test)]
+    looked_at: usize,
 }
 
 #[derive(Debug)]
@@ -45,7 +48,12 @@ pub(super) fn now() -> Instant {
 
 impl<K> Default for Uses<K> {
     fn default() -> Self {
-        Self { keys: HashMap::new(), untold: None }
+        Self {
+            keys: HashMap::new(),
+            untold: None,
+            #[cfg(test)]
+            looked_at: 0,
+        }
     }
 }
 
@@ -83,7 +91,7 @@ impl<K: Hash + Eq + Clone> Uses<K> {
     where
         K: Serialize,
     {
-        let Self { keys, untold } = self;
+        let Self { keys, untold, .. } = self;
         let untold = untold.get_or_insert_default();
         let some = untold.drain(..untold.len().min(most));
         let told = some.filter_map(|key| {
@@ -94,21 +102,21 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         told.collect()
     }
 
-    /// Makes room for a key if there are `most` already: the eighth with the least debt is forgotten at once, so that
-    /// each new key costs little when the map is full.
+    /// Makes room for a key among `most`. Where they are as many, an eighth is forgotten at once: those that are quiet, and then those
+    /// least behind. So all are looked at once for many new keys, and each costs little.
     pub(super) fn make_room(&mut self, key: &K, most: usize, now: Instant) {
         if self.keys.len() < most || self.keys.contains_key(key) {
             return;
         }
         self.forget_quiet(now);
-        if self.keys.len() < most {
+        let surplus = self.keys.len().saturating_sub(most - 1 - most / 8);
+        if surplus == 0 {
             return;
         }
         let mut times: Vec<_> = self.keys.values().map(|used| used.whole_at).collect();
-        let eighth = times.len() / 8;
-        let (_, last, _) = times.select_nth_unstable(eighth);
-        // Several keys can have the same debt as the last of the eighth. Remove only as many as needed.
-        let (last, mut spare) = (*last, eighth + 1);
+        let (_, last, _) = times.select_nth_unstable(surplus - 1);
+        // Of those that are as far behind as the last of them, only so many as it takes.
+        let (last, mut spare) = (*last, surplus);
         self.keys.retain(|_, used| {
             let goes = used.whole_at <= last && spare > 0;
             spare -= usize::from(goes);
@@ -123,7 +131,14 @@ impl<K: Hash + Eq + Clone> Uses<K> {
 
     /// Forgets keys whose budget is full.
     pub(super) fn forget_quiet(&mut self, now: Instant) {
+        #[cfg(test)]
+        {
+            self.looked_at += self.keys.len();
+        }
         self.keys.retain(|_, used| used.whole_at > now);
+        if let Some(untold) = &mut self.untold {
+            untold.retain(|key| self.keys.contains_key(key));
+        }
     }
 
     #[cfg(test)]
@@ -146,4 +161,44 @@ fn name(key: &impl Serialize) -> Option<String> {
 /// Parses a key from its name.
 pub(super) fn named<K: DeserializeOwned>(name: &str) -> Option<K> {
     serde_json::from_str(name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_new_keys_have_each_key_looked_at_a_few_times() {
+        const MOST: usize = 65_536;
+        const NEW: u32 = 100_000;
+        let (mut uses, begun) = (Uses::default(), Instant::now());
+        // One key becomes quiet with each that comes: what is forgotten of them alone makes room for one.
+        for key in 0..NEW {
+            let now = begun + Duration::from_millis(key.into());
+            uses.make_room(&key, MOST, now);
+            uses.use_here(&key, 1, now, Duration::from_millis(MOST as u64 - 1), Duration::ZERO);
+            assert!(uses.len() <= MOST);
+        }
+        assert!(uses.looked_at < 10 * NEW as usize, "{} keys were looked at for {NEW} new ones", uses.looked_at);
+    }
+
+    #[test]
+    fn what_is_to_be_told_is_of_keys_that_are_remembered() {
+        const MOST: usize = 64;
+        let (mut uses, now) = (Uses::default(), Instant::now());
+        assert_eq!(uses.take(0), []);
+        for key in 0..10_000_u32 {
+            uses.make_room(&key, MOST, now);
+            uses.use_here(&key, 1, now, Duration::from_secs(1), Duration::ZERO);
+            assert!(uses.untold.as_ref().is_some_and(|untold| untold.len() <= 2 * MOST));
+        }
+        for most in [1, 2, 7, 8, 9] {
+            let mut few = Uses::default();
+            for key in 0..100_u32 {
+                few.make_room(&key, most, now);
+                few.use_here(&key, 1, now, Duration::from_secs(1), Duration::ZERO);
+                assert!((1..=most).contains(&few.len()), "{most}");
+            }
+        }
+    }
 }

@@ -31,6 +31,10 @@ const CONNECTIONS: usize = 4_096;
 /// Default limit on concurrent connections of one address.
 const ADDRESS_CONNECTIONS: usize = 256;
 
+/// Streams at once that follow logs, calls or events, and those of one address, when nothing else is set.
+const FOLLOWERS: usize = 1_024;
+const ADDRESS_FOLLOWERS: usize = 64;
+
 /// Default limit on bytes of request bodies in memory. One address may use a quarter of it.
 const BODY_BYTES_HELD: usize = 128 << 20;
 
@@ -123,6 +127,12 @@ pub struct HttpFlags {
     /// HTTP/2 frames per second of one client address that belong to no request or answer, before its connections are closed; 0 is no limit [default: 500]
     #[arg(long, env = "TOLLHOUSE_HTTP2_OVERHEAD_FRAMES")]
     pub http2_overhead_frames: Option<u32>,
+    /// Streams at once that follow logs, calls or events, each also one of the connections; further ones get 503; 0 is no limit [default: 1024]
+    #[arg(long, env = "TOLLHOUSE_FOLLOWERS")]
+    pub followers: Option<usize>,
+    /// Of these, streams of one client address, whose further ones get 429; 0 is no limit [default: 64, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_FOLLOWERS")]
+    pub address_followers: Option<usize>,
     /// Addresses or networks of proxies that are believed when they name the client's address, such as `127.0.0.1,10.0.0.0/8`, comma-separated
     #[arg(long, env = "TOLLHOUSE_TRUSTED_PROXIES", value_delimiter = ',')]
     pub trusted_proxies: Vec<String>,
@@ -163,10 +173,21 @@ pub struct HttpSettings {
 pub struct IntakeSettings {
     /// Limits on connections and request heads.
     pub connections: ConnectionSettings,
+    /// Of streams that follow logs, calls or events.
+    pub followers: FollowerSettings,
     /// Limits on request bodies.
     pub bodies: BodySettings,
     /// Limits on responses.
     pub answers: AnswerSettings,
+}
+
+/// How many streams follow logs, calls or events at once. `None` is no limit.
+#[derive(Debug, Clone)]
+pub struct FollowerSettings {
+    /// In all.
+    pub most: Option<usize>,
+    /// Of one client address.
+    pub most_of_address: Option<usize>,
 }
 
 /// Limits on responses that clients have not read yet. `None` means no limit.
@@ -285,6 +306,10 @@ impl HttpFlags {
                 write_stall: some_ms(self.write_stall_ms.unwrap_or(30_000)),
                 streams: self.http2_streams.unwrap_or(100).max(1),
                 overhead_frames: NonZeroU32::new(self.http2_overhead_frames.unwrap_or(HTTP2_OVERHEAD_FRAMES)),
+            },
+            followers: FollowerSettings {
+                most: some(self.followers.unwrap_or(FOLLOWERS)),
+                most_of_address: of_address(self.address_followers, ADDRESS_FOLLOWERS),
             },
             bodies: BodySettings {
                 time: some_ms(self.body_ms.unwrap_or(60_000)),

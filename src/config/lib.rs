@@ -36,7 +36,10 @@ pub use self::{
     environment::{misspelt, said_aloud, without_empty},
     error::SettingsError,
     host::HostFlags,
-    http::{AnswerSettings, BodySettings, ConnectionSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings, ProxySettings},
+    http::{
+        AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
+        ProxySettings,
+    },
     kept::{KeptFlags, KeptSettings},
     mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},

@@ -44,7 +44,6 @@ const LEAST_ROOM: usize = 16 << 10;
 pub(crate) enum Unread {
     TooLarge { limit: usize },
     TooSlow,
-    NoRoom,
     EndedEarly,
 }
 
@@ -53,7 +52,6 @@ impl From<Unread> for Fault {
         match unread {
             Unread::TooLarge { limit } => CallError::BodyTooLarge { limit: limit as u64 }.into(),
             Unread::TooSlow => Code::BodyTooSlow.into(),
-            Unread::NoRoom => Self::new(Code::Busy, "the host holds as many bytes of bodies as it may").retry_after(1),
             Unread::EndedEarly => Self::bad_request("the body ended early"),
         }
     }
@@ -82,11 +80,11 @@ pub async fn read(intake: &Intake, peer: IpAddr, body: Body, limit: usize) -> Re
         if gathered.is_none() && stream.is_end_stream() && chunk.len() <= limit {
             return Ok(without_mark(chunk));
         }
-        let gathered = gathered.get_or_insert_with(|| Gathered::new(intake.held.share(peer)));
-        if let Err(unread) = gathered.push(&chunk, limit, &stream) {
+        let gathered = gathered.get_or_insert_default();
+        if let Err(unread) = gathered.push(&chunk, limit, &stream, |bytes| intake.hold(peer, bytes)) {
             gathered.clear();
             _ = tokio::time::timeout(DRAIN, drain(stream)).await;
-            return Err(unread.into());
+            return Err(unread);
         }
     }
     Ok(without_mark(gathered.map_or_else(Bytes::new, Bytes::from_owner)))
@@ -107,6 +105,7 @@ async fn drain(mut stream: BodyDataStream) {
 }
 
 /// What there is of a body, and its share of the memory for bodies.
+#[derive(Default)]
 struct Gathered {
     bytes: Vec<u8>,
     /// Bytes that the share is for.
@@ -115,22 +114,28 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn new(share: Share) -> Self {
-        Self { bytes: Vec::new(), room: 0, share: Some(share) }
-    }
-
-    /// Adds what came. What is yet to come is what `stream` says of it, and no more is taken for it than there is already.
-    fn push(&mut self, chunk: &[u8], limit: usize, stream: &BodyDataStream) -> Result<(), Unread> {
+    /// Adds what came, for which `hold` takes a share of the memory for bodies. What is yet to come is what `stream` says of it, and no
+    /// more is taken for it than there is already.
+    fn push(
+        &mut self,
+        chunk: &[u8],
+        limit: usize,
+        stream: &BodyDataStream,
+        hold: impl FnOnce(usize) -> Result<Share, Fault>,
+    ) -> Result<(), Fault> {
         let len = self.bytes.len() + chunk.len();
         if len > limit {
-            return Err(Unread::TooLarge { limit });
+            return Err(Unread::TooLarge { limit }.into());
         }
         if len > self.room {
             let said = stream.size_hint().upper().and_then(|left| usize::try_from(left).ok());
             let most = said.map_or(limit, |left| len.saturating_add(left).min(limit));
             let room = (self.room * 2).max(LEAST_ROOM).clamp(len, most);
-            let share = self.share.as_mut().ok_or(Unread::NoRoom)?;
-            share.take(room - self.room).map_err(|_| Unread::NoRoom)?;
+            let more = hold(room - self.room)?;
+            match &mut self.share {
+                Some(share) => share.join(more),
+                none => *none = Some(more),
+            }
             self.bytes.reserve_exact(room - self.bytes.len());
             self.room = room;
         }
@@ -140,8 +145,7 @@ impl Gathered {
 
     /// Gives all of it back.
     fn clear(&mut self) {
-        self.bytes = Vec::new();
-        self.share = None;
+        *self = Self::default();
     }
 }
 
@@ -230,18 +234,26 @@ mod tests {
         Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>()).into_data_stream()
     }
 
-    fn gathered(quota: &Arc<Quota>) -> Gathered {
-        Gathered::new(quota.share(ADDRESS))
+    fn hold(quota: &Arc<Quota>) -> impl Fn(usize) -> Result<Share, Fault> {
+        move |bytes| {
+            let mut share = quota.share(ADDRESS);
+            share.take(bytes).map_err(|_| Fault::from(Code::Busy))?;
+            Ok(share)
+        }
+    }
+
+    fn code(pushed: Result<(), Fault>) -> Option<Code> {
+        pushed.err().map(|fault| fault.code())
     }
 
     #[test]
     fn what_is_held_is_counted_as_it_grows_and_until_its_last_copy_is_gone() {
         let quota = Quota::new(Some(1 << 20), None);
-        let (mut body, stream) = (gathered(&quota), unknown_length());
-        body.push(&[1; 10], 1 << 20, &stream).unwrap();
+        let (mut body, stream) = (Gathered::default(), unknown_length());
+        body.push(&[1; 10], 1 << 20, &stream, hold(&quota)).unwrap();
         assert_eq!(quota.taken(), LEAST_ROOM);
         for _ in 0..8 {
-            body.push(&[2; 10_000], 1 << 20, &stream).unwrap();
+            body.push(&[2; 10_000], 1 << 20, &stream, hold(&quota)).unwrap();
         }
         assert!((80_010..200_000).contains(&quota.taken()), "{}", quota.taken());
         let room = quota.taken();
@@ -257,22 +269,22 @@ mod tests {
     fn no_body_takes_more_than_there_is_nor_more_than_it_may() {
         let quota = Quota::new(Some(100_000), None);
         let stream = unknown_length();
-        let (mut one, mut other) = (gathered(&quota), gathered(&quota));
-        one.push(&[0; 60_000], 1 << 20, &stream).unwrap();
-        assert_eq!(other.push(&[0; 60_000], 1 << 20, &stream), Err(Unread::NoRoom));
-        assert_eq!(other.push(&[0; 60_000], 59_999, &stream), Err(Unread::TooLarge { limit: 59_999 }));
+        let (mut one, mut other) = (Gathered::default(), Gathered::default());
+        one.push(&[0; 60_000], 1 << 20, &stream, hold(&quota)).unwrap();
+        assert_eq!(code(other.push(&[0; 60_000], 1 << 20, &stream, hold(&quota))), Some(Code::Busy));
+        assert_eq!(code(other.push(&[0; 60_000], 59_999, &stream, hold(&quota))), Some(Code::BodyTooLarge));
         one.clear();
-        other.push(&[0; 60_000], 60_000, &stream).unwrap();
+        other.push(&[0; 60_000], 60_000, &stream, hold(&quota)).unwrap();
         assert_eq!(quota.taken(), 60_000, "not a byte beyond its limit");
     }
 
     #[test]
     fn a_body_of_known_length_gets_no_more_room_than_that() {
         let quota = Quota::new(None, None);
-        let mut body = gathered(&quota);
+        let mut body = Gathered::default();
         // 7 bytes are said to come after what has.
         let stream = Body::from("the end").into_data_stream();
-        body.push(&[0; 5_000], 1 << 20, &stream).unwrap();
+        body.push(&[0; 5_000], 1 << 20, &stream, hold(&quota)).unwrap();
         assert_eq!(quota.taken(), 5_007);
     }
 

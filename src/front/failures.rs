@@ -38,25 +38,21 @@ use super::{
 /// The longest debt of an address, however much it has failed: with what it may fail in a minute it is refused for half of that.
 const LONGEST: Duration = Duration::from_secs(2 * 60);
 
-tokio::task_local! {
-    /// The sender of the request that is being answered.
-    static SENDER: Sender;
+/// The sender of a request: from where, and whether it is a page of another origin that has a browser there send it.
+///
+/// It is read from the request and handed on: requests are answered by several tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender {
+    network: IpAddr,
+    kind: SenderKind,
 }
 
-/// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sender {
+enum SenderKind {
     /// A program, or a page of this host.
     Client,
     /// A page of another origin, in a browser.
     ForeignPage,
-}
-
-impl Sender {
-    /// That of the request that is being answered here.
-    fn current() -> Self {
-        SENDER.try_with(|sender| *sender).unwrap_or(Self::Client)
-    }
 }
 
 /// Wrong credentials of each client address. Of IPv6, a /64 is one address.
@@ -76,6 +72,15 @@ impl Failures {
         Self { of_clients: penalties(), of_foreign_pages: penalties(), origin }
     }
 
+    /// The sender of a request with these headers.
+    pub(super) fn sender(&self, address: IpAddr, headers: &HeaderMap) -> Sender {
+        let kind = match headers.get(header::ORIGIN) {
+            Some(origin) if origin.as_bytes() != self.origin.as_bytes() => SenderKind::ForeignPage,
+            Some(_) | None => SenderKind::Client,
+        };
+        Sender { network: network(address), kind }
+    }
+
     /// The counts, by their names.
     pub(super) fn tallies(&self) -> Tallies {
         let tally = |penalties: &Arc<Penalties<IpAddr>>| Arc::clone(penalties) as Arc<dyn Tally>;
@@ -88,44 +93,33 @@ impl Failures {
         self.of_foreign_pages.forget_quiet();
     }
 
-    /// Why the address may not show a credential now.
+    /// Why the sender may not show a credential now.
     ///
     /// # Errors
     ///
     /// 429, when it has failed too often.
-    pub(super) fn check(&self, address: IpAddr) -> Result<(), Fault> {
-        let Some(wait) = self.of(Sender::current()).wait(&network(address), Instant::now()) else { return Ok(()) };
+    pub(super) fn check(&self, sender: Sender) -> Result<(), Fault> {
+        let Some(wait) = self.of(sender).wait(&sender.network, Instant::now()) else { return Ok(()) };
         let most = self.of_clients.per_minute();
         let message = format!("more than {most} wrong credentials per minute from your address");
         let policy = Policy { name: "credentials", most, window_secs: WINDOW.as_secs() };
         Err(Fault::rate_limited(policy, whole_seconds(wait), message))
     }
 
-    /// Remembers that the address showed a wrong credential.
-    pub(super) fn count(&self, address: IpAddr) {
-        self.count_of(Sender::current(), address);
-    }
-
-    fn count_of(&self, sender: Sender, address: IpAddr) {
-        self.of(sender).count(network(address), Instant::now());
+    /// Remembers that the sender showed a wrong credential.
+    pub(super) fn count(&self, sender: Sender) {
+        self.of(sender).count(sender.network, Instant::now());
     }
 
     /// Counts a credential that is looked up later, if it turns out to be wrong.
-    pub(crate) fn observer(failures: &Arc<Self>, address: IpAddr) -> Arc<dyn CredentialObserver> {
-        Arc::new(WrongCredentials { failures: Arc::clone(failures), sender: Sender::current(), address })
+    pub(crate) fn observer(failures: &Arc<Self>, sender: Sender) -> Arc<dyn CredentialObserver> {
+        Arc::new(WrongCredentials { failures: Arc::clone(failures), sender })
     }
 
     fn of(&self, sender: Sender) -> &Penalties<IpAddr> {
-        match sender {
-            Sender::Client => &self.of_clients,
-            Sender::ForeignPage => &self.of_foreign_pages,
-        }
-    }
-
-    fn sender(&self, headers: &HeaderMap) -> Sender {
-        match headers.get(header::ORIGIN) {
-            Some(origin) if origin.as_bytes() != self.origin.as_bytes() => Sender::ForeignPage,
-            Some(_) | None => Sender::Client,
+        match sender.kind {
+            SenderKind::Client => &self.of_clients,
+            SenderKind::ForeignPage => &self.of_foreign_pages,
         }
     }
 }
@@ -133,14 +127,9 @@ impl Failures {
 /// Refuses credentials of an address that failed too often, and counts those that are refused as wrong.
 pub(super) async fn limit(failures: Option<&Failures>, address: IpAddr, request: Request, next: Next) -> Response {
     let Some(failures) = failures else { return next.run(request).await };
-    let sender = failures.sender(request.headers());
-    SENDER.scope(sender, limited(failures, address, request, next)).await
-}
-
-async fn limited(failures: &Failures, address: IpAddr, request: Request, next: Next) -> Response {
-    let shown = Shown::by(request.headers());
+    let (sender, shown) = (failures.sender(address, request.headers()), Shown::by(request.headers()));
     if shown == Shown::Ours
-        && let Err(refused) = failures.check(address)
+        && let Err(refused) = failures.check(sender)
     {
         return refused.into_response();
     }
@@ -149,10 +138,10 @@ async fn limited(failures: &Failures, address: IpAddr, request: Request, next: N
         return response;
     }
     // A foreign token is a wrong credential only here, where one of ours was wanted.
-    if let Err(refused) = failures.check(address) {
+    if let Err(refused) = failures.check(sender) {
         return refused.into_response();
     }
-    failures.count(address);
+    failures.count(sender);
     response
 }
 
@@ -182,56 +171,65 @@ impl Shown {
 struct WrongCredentials {
     failures: Arc<Failures>,
     sender: Sender,
-    address: IpAddr,
 }
 
 impl CredentialObserver for WrongCredentials {
     fn saw_wrong(&self) {
-        self.failures.count_of(self.sender, self.address);
+        self.failures.count(self.sender);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     fn failures(per_minute: u32) -> Failures {
         Failures::new(NonZeroU32::new(per_minute).unwrap(), "https://tools.example/below")
     }
 
+    fn client(address: &str) -> Sender {
+        Sender { network: network(address.parse().unwrap()), kind: SenderKind::Client }
+    }
+
     #[test]
     fn a_network_of_ipv6_is_one_address() {
         let failures = failures(1);
-        let waits = |address: &str| failures.check(address.parse().unwrap()).is_err();
-        failures.count("2001:db8:1:2::1".parse().unwrap());
+        let waits = |address: &str| failures.check(client(address)).is_err();
+        failures.count(client("2001:db8:1:2::1"));
         assert!(waits("2001:db8:1:2:ffff::9") && !waits("2001:db8:1:3::1"));
-        failures.count("::ffff:192.0.2.1".parse().unwrap());
+        failures.count(client("::ffff:192.0.2.1"));
         assert!(waits("192.0.2.1"), "an IPv4 address in IPv6 is itself");
     }
 
     #[test]
     fn debt_is_two_minutes_at_most() {
-        let (failures, address) = (failures(60), [192, 0, 2, 1].into());
-        (0..100_000).for_each(|_| failures.count(address));
-        let wait = failures.check(address).unwrap_err().retry_after_secs().unwrap();
+        let (failures, client) = (failures(60), client("192.0.2.1"));
+        (0..100_000).for_each(|_| failures.count(client));
+        let wait = failures.check(client).unwrap_err().retry_after_secs().unwrap();
         assert!((50..=61).contains(&wait), "{wait}");
     }
 
     #[test]
     fn a_page_is_foreign_unless_it_has_the_hosts_origin() {
         let failures = failures(1);
-        let sender = |origin: &'static str| failures.sender(&HeaderMap::from_iter([(header::ORIGIN, origin.parse().unwrap())]));
-        assert_eq!((failures.sender(&HeaderMap::new()), sender("https://tools.example")), (Sender::Client, Sender::Client));
+        let address = [192, 0, 2, 1].into();
+        let kind = |origin: &'static str| {
+            failures.sender(address, &HeaderMap::from_iter([(header::ORIGIN, HeaderValue::from_static(origin))])).kind
+        };
+        assert_eq!(failures.sender(address, &HeaderMap::new()), client("192.0.2.1"));
+        assert_eq!(kind("https://tools.example"), SenderKind::Client);
         for origin in ["https://evil.example", "null", "http://tools.example", "https://tools.example:8443", ""] {
-            assert_eq!(sender(origin), Sender::ForeignPage, "{origin}");
+            assert_eq!(kind(origin), SenderKind::ForeignPage, "{origin}");
         }
     }
 
     #[test]
     fn what_foreign_pages_show_is_held_against_pages_alone() {
-        let (failures, address) = (failures(1), [192, 0, 2, 1].into());
-        SENDER.sync_scope(Sender::ForeignPage, || failures.count(address));
-        assert!(failures.check(address).is_ok());
-        assert!(SENDER.sync_scope(Sender::ForeignPage, || failures.check(address)).is_err());
+        let (failures, client) = (failures(1), client("192.0.2.1"));
+        let page = Sender { kind: SenderKind::ForeignPage, ..client };
+        failures.count(page);
+        assert!(failures.check(client).is_ok() && failures.check(page).is_err());
     }
 }

@@ -102,7 +102,12 @@ impl Proxies {
     /// Whether requests of this address are passed on for others.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.settings.trusted.iter().any(|network| network.contains(&address))
+        // A network of IPv6 that has all of IPv4 in it, such as `::/0`, has an IPv4 address in its IPv6 form (RFC 4291, section 2.5.5.2).
+        let mapped = match address {
+            IpAddr::V4(address) => IpAddr::V6(address.to_ipv6_mapped()),
+            IpAddr::V6(_) => address,
+        };
+        self.settings.trusted.iter().any(|network| network.contains(&address) || network.contains(&mapped))
     }
 
     /// The addresses that proxies have named, the last one first; `None` for what is not an address.
@@ -247,6 +252,24 @@ mod tests {
             assert_eq!(client(&proxies, peer, &values), wanted, "{peer} {values:?}");
         }
         assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", "for=192.0.2.1")]), "127.0.0.1", "the other header is not believed");
+    }
+
+    #[test]
+    fn networks_of_ipv6_that_have_ipv4_in_them_are_those_of_ipv4_as_well() {
+        let trusts = |network: &str, address: &str| {
+            let settings = ProxySettings { trusted: vec![network.parse().unwrap()], header: ForwardedHeader::XForwardedFor };
+            Proxies::new(&settings, [127, 0, 0, 1].into(), "https://tools.example").trusts(address.parse().unwrap())
+        };
+        for network in ["::/0", "::ffff:0:0/95", "::ffff:0:0/80", "::/64", "::ffff:0:0/96"] {
+            for address in ["192.0.2.1", "127.0.0.1", "::ffff:192.0.2.1"] {
+                assert!(trusts(network, address), "{network} {address}");
+            }
+        }
+        assert!(trusts("::/0", "2001:db8::1") && !trusts("::ffff:0:0/95", "2001:db8::1"));
+        for network in ["2001:db8::/32", "::/96", "0.0.0.0/0"] {
+            assert_eq!(trusts(network, "192.0.2.1"), network == "0.0.0.0/0", "{network}");
+        }
+        assert!(!trusts("0.0.0.0/0", "2001:db8::1"));
     }
 
     #[test]

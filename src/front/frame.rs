@@ -134,11 +134,11 @@ fn cors() -> CorsLayer {
 async fn limit(
     State((shared, doors)): State<(Arc<Shared>, Arc<[Door]>)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let admitted = shared.limits.count(peer.ip()).and_then(|()| shared.intake.takes_answers(peer.ip()));
-    if let Err(refused) = admitted.and_then(|()| check_host(&request)) {
+    if let Err(refused) = admitted.and_then(|()| check_host(&request)).and_then(|()| put_host(&mut request)) {
         return refused.into_response();
     }
     let door = doors.iter().find(|door| (door.covers)(request.uri().path()));
@@ -168,6 +168,17 @@ fn check_host(request: &Request) -> Result<(), Fault> {
         None if request.uri().authority().is_some() || request.version() < Version::HTTP_11 => Ok(()),
         None => Err(Fault::bad_request("the request does not say which host it is for").hint("send a `Host` header")),
     }
+}
+
+/// Has the `Host` header name the host that the request's target does: whatever the header says beside that is ignored (RFC 9112,
+/// section 3.2.2; RFC 9113, section 8.3.1).
+fn put_host(request: &mut Request) -> Result<(), Fault> {
+    let Some(authority) = request.uri().authority() else { return Ok(()) };
+    let host = HeaderValue::from_str(authority.as_str()).ok().filter(is_host);
+    let host =
+        host.ok_or_else(|| Fault::bad_request("the target of the request is not at a host name or address with an optional port"))?;
+    request.headers_mut().insert(header::HOST, host);
+    Ok(())
 }
 
 fn is_host(value: &HeaderValue) -> bool {
@@ -312,6 +323,19 @@ mod tests {
         }
         for uri in ["/ai/mcp", "/", "/dashboard/", "//ai/mcp", "/tools/a?q=/"] {
             assert_eq!(plain(uri), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn the_host_of_a_request_is_that_of_its_target() {
+        let host = |uri: &str, host: &'static str| {
+            let mut request = Request::builder().uri(uri).header(header::HOST, host).body(Body::empty()).unwrap();
+            put_host(&mut request).map(|()| request.headers().get(header::HOST).cloned().unwrap()).map_err(|fault| fault.code())
+        };
+        assert_eq!(host("http://tools.example:81/ai/mcp", "other.example"), Ok(HeaderValue::from_static("tools.example:81")));
+        assert_eq!(host("/ai/mcp", "other.example"), Ok(HeaderValue::from_static("other.example")));
+        for target in ["http://me@tools.example/", "http://tools.example:port/", "http://tools.example:99999/"] {
+            assert!(target.parse::<Uri>().is_err() || host(target, "tools.example") == Err(Code::InvalidRequest), "{target}");
         }
     }
 

@@ -9,7 +9,7 @@ use tollhouse_telemetry::{Samples, table};
 use super::{
     fault::Fault,
     faults::Code,
-    quota::{Full, Quota},
+    quota::{Full, Quota, Share},
 };
 
 /// Answers of so many bytes go out whatever the others hold.
@@ -21,10 +21,12 @@ pub struct Intake {
     pub(crate) connections: ConnectionSettings,
     /// Limits of request bodies.
     pub bodies: BodySettings,
+    /// Streams that follow logs, calls or events.
+    pub followers: Arc<Quota>,
     /// Connections that are open.
     pub open: Arc<Quota>,
     /// Bytes of bodies that are in memory.
-    pub held: Arc<Quota>,
+    held: Arc<Quota>,
     /// Bytes of answers that clients have not taken yet.
     pub(crate) answers: Arc<Quota>,
 }
@@ -33,14 +35,30 @@ impl Intake {
     /// Nothing is held yet.
     #[must_use]
     pub fn new(settings: &IntakeSettings) -> Self {
-        let IntakeSettings { connections, bodies, answers } = settings.clone();
+        let IntakeSettings { connections, followers, bodies, answers } = settings.clone();
         Self {
+            followers: Quota::new(followers.most, followers.most_of_address),
             open: Quota::new(connections.most, connections.most_of_address),
             held: Quota::with_reserve(bodies.held, bodies.held_of_address),
             answers: Quota::new(answers.held, answers.held_of_address),
             connections,
             bodies,
         }
+    }
+
+    /// A share of the memory for bodies, with so many bytes: of a body, of a head, or of what is made of them.
+    ///
+    /// # Errors
+    ///
+    /// 503, when there is no room for as much.
+    pub fn hold(&self, address: IpAddr, bytes: usize) -> Result<Share, Fault> {
+        let mut share = self.held.share(address);
+        let message = match share.take(bytes) {
+            Ok(()) => return Ok(share),
+            Err(Full::All(most)) => format!("the host holds {most} bytes of requests, its limit"),
+            Err(Full::Address(most)) => format!("the host holds {most} bytes of requests of your address, its limit"),
+        };
+        Err(Fault::new(Code::Busy, message).retry_after(1))
     }
 
     /// Lets an address ask for more, unless it leaves too many answers untaken.
@@ -55,7 +73,8 @@ impl Intake {
         }
     }
 
-    /// Whether an answer of so many bytes that nobody has paid for is held until its client takes it. A short one always is.
+    /// Whether an answer of so many bytes that nobody has paid for is held until its client takes it. A short one always is, and one that
+    /// is larger than a limit while no more than half of that is taken.
     ///
     /// # Errors
     ///
@@ -64,7 +83,7 @@ impl Intake {
         if bytes <= SHORT_BYTES {
             return Ok(());
         }
-        let message = match self.answers.has_room(address, usize::try_from(bytes).unwrap_or(usize::MAX)) {
+        let message = match self.answers.has_room_or_is_large(address, usize::try_from(bytes).unwrap_or(usize::MAX)) {
             Ok(()) => return Ok(()),
             Err(Full::All(most)) => format!("the host holds {most} bytes of answers that clients have not read, its limit"),
             Err(Full::Address(most)) => format!("your address has {most} bytes of answers that it has not read, its limit"),

@@ -19,6 +19,7 @@ pub mod names;
 mod origins;
 mod params;
 mod payment;
+mod places;
 mod quota;
 mod serve;
 mod shared;
@@ -36,11 +37,13 @@ pub use self::{
     frame::worded,
     params::{PathParams, QueryParams},
     payment::{bearer, bought, credit, offered, quote, settlement},
+    places::Places,
     quota::{Full, Quota, Share},
     via::{ByPage, via},
 };
 pub use self::{
     caller::Callers,
+    failures::Sender,
     fault::Fault,
     faults::{Charged, Code, Party, Row},
     forwarded::{Proxies, Warning, before_a_proxy},

@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
+use axum::http::HeaderMap;
 use tollhouse_base::{
     rate::Rate,
     share::{Shares, Turn},
@@ -14,7 +15,7 @@ use tollhouse_replica::Tallies;
 
 use super::{
     address::network,
-    failures::Failures,
+    failures::{Failures, Sender},
     fault::{Fault, Policy},
     faults::Code,
 };
@@ -108,12 +109,17 @@ impl Limits {
         self.failures.as_deref()
     }
 
+    /// The sender of a request with these headers, as wrong credentials are counted by. `None` where nobody counts them.
+    pub fn sender(&self, address: IpAddr, headers: &HeaderMap) -> Option<Sender> {
+        Some(self.failures.as_ref()?.sender(address, headers))
+    }
+
     /// The offer, with an observer that counts its developer credit if no credit has the token. An answer that streams, or comes
     /// in a message, does not say so in its head. A credit that is not looked up, as for a free tool, is not counted: nobody
     /// learns anything of it.
-    pub fn observed(&self, address: IpAddr, mut offered: Offered) -> Offered {
-        if let (Some(failures), Offered::Credit(credit)) = (&self.failures, &mut offered) {
-            credit.observer = Some(Failures::observer(failures, address));
+    pub fn observed(&self, sender: Option<Sender>, mut offered: Offered) -> Offered {
+        if let (Some(failures), Some(sender), Offered::Credit(credit)) = (&self.failures, sender, &mut offered) {
+            credit.observer = Some(Failures::observer(failures, sender));
         }
         offered
     }
@@ -122,27 +128,27 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// 429, when credit is offered and the address has failed too often.
-    pub fn limit_credit(&self, address: IpAddr, offered: Offered) -> Result<Offered, Fault> {
+    /// 429, when credit is offered and its sender has failed too often.
+    pub fn limit_credit(&self, sender: Option<Sender>, offered: Offered) -> Result<Offered, Fault> {
         if let Offered::Credit(_) = &offered {
-            self.may_show_credential(address)?;
+            self.may_show_credential(sender)?;
         }
-        Ok(self.observed(address, offered))
+        Ok(self.observed(sender, offered))
     }
 
-    /// Refuses an address that shows wrong credentials too often, where nobody has looked at it before.
+    /// Refuses a sender that shows wrong credentials too often, where nobody has looked at it before.
     ///
     /// # Errors
     ///
     /// 429, when it has failed too often.
-    pub fn may_show_credential(&self, address: IpAddr) -> Result<(), Fault> {
-        self.failures.as_ref().map_or(Ok(()), |failures| failures.check(address))
+    pub fn may_show_credential(&self, sender: Option<Sender>) -> Result<(), Fault> {
+        self.failures.as_ref().zip(sender).map_or(Ok(()), |(failures, sender)| failures.check(sender))
     }
 
     /// Counts a wrong credential that is refused in a message, where nobody looks at the answer's head.
-    pub fn wrong_credential(&self, address: IpAddr, refused: &Fault) {
-        if let (Some(failures), Code::Unauthorized) = (&self.failures, refused.code()) {
-            failures.count(address);
+    pub fn wrong_credential(&self, sender: Option<Sender>, refused: &Fault) {
+        if let (Some(failures), Some(sender), Code::Unauthorized) = (&self.failures, sender, refused.code()) {
+            failures.count(sender);
         }
     }
 }

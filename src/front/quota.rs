@@ -67,6 +67,22 @@ impl Quota {
         self.room(&self.all(), &network(address), more)
     }
 
+    /// The same of something that is there already. What is larger than a limit is let in as long as no more than half of that is taken:
+    /// else it would be refused for ever.
+    ///
+    /// # Errors
+    ///
+    /// What is full.
+    pub(crate) fn has_room_or_is_large(&self, address: IpAddr, more: usize) -> Result<(), Full> {
+        let all = self.all();
+        let of_address = all.of.get(&network(address)).copied().unwrap_or_default();
+        let is_full = |taken: usize, most: usize| taken.saturating_add(more) > most && (more <= most || taken > most / 2);
+        if let Some(most) = self.most.filter(|most| is_full(all.all, *most)) {
+            return Err(Full::All(most));
+        }
+        self.most_of_address.filter(|most| is_full(of_address, *most)).map_or(Ok(()), |most| Err(Full::Address(most)))
+    }
+
     /// Whether `address` has all that it may have, whatever the others have.
     pub(crate) fn has_all_of_its_share(&self, address: IpAddr) -> Option<usize> {
         let most = self.most_of_address?;
@@ -158,6 +174,12 @@ impl Share {
         }
     }
 
+    /// Adds a share of the same address in the same quota to this one.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        debug_assert!(Arc::ptr_eq(&self.quota, &other.quota) && self.address == other.address, "shares of one address");
+        self.amount += std::mem::take(&mut other.amount);
+    }
+
     /// A part of this share, as a share of its own. At most what there is of it.
     pub(crate) fn split(&mut self, part: usize) -> Self {
         let amount = part.min(self.amount);
@@ -220,6 +242,27 @@ mod tests {
         assert_eq!((quota.taken(), quota.has_room(other, 1), quota.has_room(address, 1)), (9, Ok(()), Err(Full::Address(6))));
         drop(part);
         assert_eq!((quota.taken(), quota.has_room(address, 6), quota.all().of.len()), (0, Ok(()), 0));
+    }
+
+    #[test]
+    fn what_is_larger_than_a_limit_is_let_in_one_at_a_time() {
+        let quota = Quota::new(Some(100), Some(20));
+        let (address, other): (IpAddr, IpAddr) = (ONE.parse().unwrap(), OTHER.parse().unwrap());
+        for large in [21, 100, 1_000] {
+            let mut one = share(&quota, ONE);
+            one.take_beyond(10);
+            assert_eq!(quota.has_room_or_is_large(address, large), Ok(()), "{large}");
+            one.take_beyond(large);
+            assert!(quota.has_room_or_is_large(address, large).is_err(), "a second of {large}");
+            assert_eq!(quota.has_room_or_is_large(other, 1_000).is_err(), large >= 100, "{large}");
+        }
+        let mut one = share(&quota, ONE);
+        one.take_beyond(11);
+        assert_eq!(quota.has_room_or_is_large(address, 21), Err(Full::Address(20)));
+        assert_eq!(quota.has_room_or_is_large(address, 9), Ok(()));
+        assert_eq!(quota.has_room_or_is_large(address, 10), Err(Full::Address(20)), "what fits has no more than its limit");
+        one.take_beyond(40);
+        assert_eq!(quota.has_room_or_is_large(other, 101), Err(Full::All(100)));
     }
 
     #[test]

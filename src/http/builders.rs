@@ -82,7 +82,8 @@ async fn register(
     request: Request,
 ) -> Result<Response, Fault> {
     let accounts = &http.accounts;
-    let offered = accounts.shared.limits.observed(peer.ip(), offered(request.headers()));
+    let limits = &accounts.shared.limits;
+    let offered = limits.observed(limits.sender(peer.ip(), request.headers()), offered(request.headers()));
     let quote = quote(request.headers());
     let is_private = offered.is_private();
     if matches!(offered, Offered::Nothing) {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use axum::{
     Json,
     extract::State,
-    http::HeaderMap,
+    http::request::Parts,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -60,18 +60,18 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
+async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching>>, request: Parts) -> Result<Response, Fault> {
     let Managed { shown, asked, .. } = managed;
     let endpoint = shown.endpoint.id.clone();
     let now = watching.clock.now();
     let (since, until) = (asked.since.map(|since| since.at(now)), asked.until.map(|until| until.at(now)));
     let ending = asked.outcome.map(known).transpose()?;
-    if sse::wanted(&headers) {
+    if sse::wanted(&request.headers) {
         no_end(until)?;
-        let from = follow::from(&headers, since, CallPlace::from_cursor, "a call of this stream")?;
+        let from = follow::from(&request.headers, since, CallPlace::from_cursor, "a call of this stream")?;
         // A reader that comes back has its place; what it asked to begin with is past.
         let query = CallQuery { ending, ..CallQuery::default() };
-        return follow::stream(&watching.shared.shutdown, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
+        return follow::stream(&watching.shared, &request, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
     }
     let cursor = asked.cursor.map(|cursor| CallPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = watching.history.list(&endpoint, &CallQuery { since, until, ending, limit: asked.limit.0, cursor }).await?;

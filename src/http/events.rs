@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::{
     extract::State,
-    http::HeaderMap,
+    http::request::Parts,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -59,19 +59,19 @@ pub(super) fn routes() -> Vec<Route> {
 async fn events(
     ForBuilder(builder, asked): ForBuilder<Query>,
     State(watching): State<Arc<Watching>>,
-    headers: HeaderMap,
+    request: Parts,
 ) -> Result<Response, Fault> {
     let owner = Owner::Builder(builder.id);
     let now = watching.clock.now();
     let mut query =
         EventQuery { since: None, until: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
-    if sse::wanted(&headers) {
+    if sse::wanted(&request.headers) {
         no_end(asked.until)?;
         let since = asked.since.map(|since| since.at(now));
         let place = |id: &str| id.parse::<EventId>().ok().map(|id| EventPlace::of(&id));
-        let from = follow::from(&headers, since, place, "an event")?;
+        let from = follow::from(&request.headers, since, place, "an event")?;
         let events = Arc::clone(&watching.events);
-        return follow::stream(&watching.shared.shutdown, Feed { events, owner, query }, from);
+        return follow::stream(&watching.shared, &request, Feed { events, owner, query }, from);
     }
     query.since = Some(asked.since.unwrap_or(DEFAULT_SINCE).at(now));
     query.until = asked.until.map(|until| until.at(now));

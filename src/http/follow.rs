@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use axum::{
-    http::HeaderMap,
+    http::{HeaderMap, request::Parts},
     response::{Response, sse::Event},
 };
 use futures_util::stream;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tollhouse_base::clock::Timestamp;
 use tollhouse_event::feed::{Crowded, FeedItem, Follower, Position};
-use tollhouse_front::{Code, Fault, Shutdown, sse};
+use tollhouse_front::{Code, Fault, Places, Shared, peer, sse};
 use tollhouse_store::StoreError;
 
 /// Stored entries read at once.
@@ -75,8 +75,10 @@ pub(super) fn from<P: Position>(
     }
 }
 
-/// Streams what is stored after `from`, then what happens. Without `from` only what happens.
-pub(super) fn stream<S: Source>(shutdown: &Shutdown, source: S, from: Option<S::Place>) -> Result<Response, Fault> {
+/// Streams what is stored after `from`, then what happens, to who made the request. Without `from` only what happens.
+pub(super) fn stream<S: Source>(shared: &Shared, request: &Parts, source: S, from: Option<S::Place>) -> Result<Response, Fault> {
+    let (followers, address) = (&shared.intake.followers, peer(&request.extensions));
+    let places = Places::take(followers, &shared.intake, address, "streams that follow something", "close one, or ask for pages")?;
     let crowded = |error: Crowded| Fault::new(Code::RateLimited, error.to_string()).retry_after(30);
     // Refused before the stream begins. While it reads the store it follows nothing, so that it does not lag behind.
     let follower = source.follow().map_err(crowded)?;
@@ -84,7 +86,8 @@ pub(super) fn stream<S: Source>(shutdown: &Shutdown, source: S, from: Option<S::
         None => Phase::Live(follower),
         Some(from) => Phase::Stored(from),
     };
-    let state = Following { ending: shutdown.token(), source, from, phase, ready: VecDeque::new(), told: Recent::default() };
+    let ending = shared.shutdown.token();
+    let state = Following { ending, source, from, phase, ready: VecDeque::new(), told: Recent::default(), _places: places };
     let events = stream::unfold(state, |mut state| async { state.next().await.map(|event| (Ok::<_, Infallible>(event), state)) });
     Ok(sse::response(events))
 }
@@ -99,6 +102,7 @@ struct Following<S: Source> {
     /// Read and not sent yet: at most a page.
     ready: VecDeque<Entry>,
     told: Recent,
+    _places: Places,
 }
 
 enum Phase<S: Source> {

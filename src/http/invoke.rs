@@ -62,7 +62,8 @@ async fn invoke(
         body::verbatim::<Invoke<Verbatim>, Invoke<IgnoredAny>>(&text, Code::InvalidMember).await?;
     let quote = named(quote_id, quote(&parts.headers))?;
     let streamed = stream || sse::wanted(&parts.headers);
-    let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
+    let limits = &calling.shared.limits;
+    let offered = limits.observed(limits.sender(peer.ip(), &parts.headers), offered(&parts.headers));
     let input = Input::Body(input.map(Bytes::from).unwrap_or_default());
     let (live, by, streamed) = match called(&calling, &parts.headers, &slug, streamed).await {
         Ok(called) => called,

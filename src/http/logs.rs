@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::{
     extract::State,
-    http::HeaderMap,
+    http::request::Parts,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -42,16 +42,16 @@ pub(super) fn routes() -> Vec<Route> {
     vec![logs.answers("LogPage").heeds(&["Last-Event-ID"]).streams()]
 }
 
-async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
+async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, request: Parts) -> Result<Response, Fault> {
     let Managed { shown, asked, .. } = managed;
     let endpoint = shown.endpoint.id.clone();
     let since = asked.since.map(|since| since.at(watching.clock.now()));
     let query = LogQuery { since, level: asked.level, call: asked.call_id, limit: asked.limit.0, cursor: asked.cursor };
-    if sse::wanted(&headers) {
-        let from = follow::from(&headers, since, LogPlace::from_cursor, "a line of this log")?;
+    if sse::wanted(&request.headers) {
+        let from = follow::from(&request.headers, since, LogPlace::from_cursor, "a line of this log")?;
         // A reader that comes back has its place; what it asked to begin with is past.
         let source = Lines { services: Arc::clone(&watching.capabilities), endpoint, query: LogQuery { since: None, ..query } };
-        return follow::stream(&watching.shared.shutdown, source, from);
+        return follow::stream(&watching.shared, &request, source, from);
     }
     let page = watching.capabilities.logs().list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
     Ok(paged("logs", &page.entries, page.next_cursor).into_response())

@@ -44,7 +44,8 @@ impl FromRequestParts<Http> for Reader {
         if names::shows_caller(&parts.headers) {
             only_admins(parts, http).await?;
         } else if let Some(token) = bearer(&parts.headers) {
-            http.shared.limits.may_show_credential(address)?;
+            let limits = &http.shared.limits;
+            limits.may_show_credential(limits.sender(address, &parts.headers))?;
             if http.operating.metrics_token.as_ref().is_some_and(|own| own.matches(token.as_bytes())) {
                 return Ok(Self);
             }

@@ -111,7 +111,8 @@ async fn called(calling: Arc<Calling>, slug: String, peer: SocketAddr, request: 
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
         return inspect(&calling, &slug).await;
     }
-    let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
+    let limits = &calling.shared.limits;
+    let offered = limits.observed(limits.sender(peer.ip(), &parts.headers), offered(&parts.headers));
     let (live, by) = match calling.shared.callers.called(&calling.calls, &parts.headers, &slug).await {
         Ok(called) => called,
         Err(refused) => {

@@ -176,8 +176,9 @@ async fn admit(
     }
     let slug = services.settings.slug_of(request.name);
     let found = services.shared.callers.called(&services.calls, &request.parts.headers, &slug).await;
-    let found = found.inspect_err(|fault| limits.wrong_credential(address, fault));
-    let offered = limits.limit_credit(address, offer(request.meta, &request.parts.headers));
+    let sender = limits.sender(address, &request.parts.headers);
+    let found = found.inspect_err(|fault| limits.wrong_credential(sender, fault));
+    let offered = limits.limit_credit(sender, offer(request.meta, &request.parts.headers));
     let ((live, by), offered) = match (found, offered) {
         (Ok(found), Ok(offered)) => (found, offered),
         (Err(refused), Ok(offered)) => {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tollhouse_base::aside::aside;
-use tollhouse_front::{Code, Fault, Full, Share, Shared, peer};
+use tollhouse_front::{Code, Fault, Places, peer};
 use tollhouse_telemetry::counted::MCP_REQUESTS;
 
 use super::{
@@ -24,7 +24,6 @@ use super::{
     cancel::{MAX_ID, is_long},
     direct::agreed,
     front::Front,
-    listeners::Listeners,
     refusal::of_message,
     revision::{Era, era, is_json, sole},
 };
@@ -37,8 +36,8 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// How often a silent stream sends a comment, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// When one who found no place may try again, in seconds.
-const RETRY_SECS: u64 = 30;
+/// What one who found no place does.
+const CROWDED: &str = "close one, or ask for the list of tools now and then";
 
 #[derive(Deserialize)]
 struct Message {
@@ -82,7 +81,8 @@ pub(super) async fn answer(front: &Front, parts: &Parts, accepted: Accepted, bod
         return Some(of_message(Some(id), fault));
     }
     let shared = &front.services.shared;
-    let places = match Places::take(&front.listeners, shared, parts) {
+    let (streams, address) = (front.listeners.places(), peer(&parts.extensions));
+    let places = match Places::take(streams, &shared.intake, address, "streams that listen", CROWDED) {
         Ok(places) => places,
         Err(fault) => return Some(of_message(Some(id), fault)),
     };
@@ -99,31 +99,6 @@ pub(super) async fn answer(front: &Front, parts: &Parts, accepted: Accepted, bod
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Some(response)
-}
-
-/// What a stream has as long as it is open.
-struct Places {
-    _listener: Share,
-    /// A stream that stays is a connection, also where HTTP/2 has many on one.
-    _connection: Share,
-}
-
-impl Places {
-    fn take(listeners: &Listeners, shared: &Shared, parts: &Parts) -> Result<Self, Fault> {
-        let address = peer(&parts.extensions);
-        let (mut listener, mut connection) = (listeners.place(address), shared.intake.open.share(address));
-        listener.take(1).map_err(|full| crowded(full, "streams that listen"))?;
-        connection.take(1).map_err(|full| crowded(full, "connections and streams that stay"))?;
-        Ok(Self { _listener: listener, _connection: connection })
-    }
-}
-
-fn crowded(full: Full, what: &str) -> Fault {
-    let fault = match full {
-        Full::All(most) => Fault::new(Code::Busy, format!("the host has its {most} {what}")),
-        Full::Address(most) => Fault::new(Code::RateLimited, format!("your address has its {most} {what}")),
-    };
-    fault.hint("close one, or ask for the list of tools now and then").retry_after(RETRY_SECS)
 }
 
 /// A stream on its way.

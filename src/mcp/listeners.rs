@@ -4,7 +4,6 @@
 //! for none of them, and a call in between waits for few.
 
 use std::{
-    net::IpAddr,
     sync::{
         Arc, Weak,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -17,7 +16,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 use tollhouse_config::ListenerSettings;
-use tollhouse_front::{Quota, Share};
+use tollhouse_front::Quota;
 
 /// Time between two tellings of changes.
 const EVERY: Duration = Duration::from_secs(1);
@@ -45,9 +44,9 @@ impl Listeners {
         listeners
     }
 
-    /// A share of the streams for `address`, which is nothing yet.
-    pub(super) fn place(&self, address: IpAddr) -> Share {
-        self.places.share(address)
+    /// The places of all streams.
+    pub(super) fn places(&self) -> &Arc<Quota> {
+        &self.places
     }
 
     /// What changes each time that changes are told.

@@ -22,7 +22,7 @@ use tollhouse_base::{
     id::RequestId,
 };
 use tollhouse_catalog::Live;
-use tollhouse_front::{Code, Document, Door, Fault, REQUEST, body, names, peer};
+use tollhouse_front::{Code, Document, Door, Fault, REQUEST, Share, body, names, peer};
 use tollhouse_tool::not_json;
 use tower::Service as _;
 
@@ -249,25 +249,31 @@ impl Transport {
         (1..members).find_map(|_| self.front.services.shared.limits.wait(peer(&parts.extensions)))
     }
 
+    /// The memory that rmcp's tree of a long message takes.
+    ///
+    /// # Errors
+    ///
+    /// 400 for more values than a message may have; 503 where there is no room for them.
+    async fn tree(&self, parts: &Parts, body: &Bytes) -> Result<Option<Share>, Fault> {
+        if body.len() <= MAX_HEEDED_BYTES {
+            return Ok(None);
+        }
+        let values = aside(body.len(), || values_of(body)).await;
+        if values > MAX_VALUES {
+            return Err(Fault::bad_request(format!("a message has about {values} values, and at most {MAX_VALUES}")));
+        }
+        self.front.services.shared.intake.hold(peer(&parts.extensions), values * VALUE_BYTES).map(Some)
+    }
+
     /// What rmcp says to a message.
     ///
     /// rmcp makes a tree of the whole message, of many times its length where it has many short values. What that takes counts as bodies
     /// in memory.
     async fn through_rmcp(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
-        let mut tree = self.front.services.shared.intake.held.share(peer(&parts.extensions));
-        if body.len() > MAX_HEEDED_BYTES {
-            let values = aside(body.len(), || values_of(&body)).await;
-            let refused = match tree.take(values * VALUE_BYTES) {
-                _ if values > MAX_VALUES => {
-                    Some(Fault::bad_request(format!("a message has about {values} values, and at most {MAX_VALUES}")))
-                }
-                Ok(()) => None,
-                Err(_) => Some(Fault::new(Code::Busy, "the host holds as many bytes of messages as it may").retry_after(1)),
-            };
-            if let Some(fault) = refused {
-                return refusal(fault.code().row().status, None, told(&fault));
-            }
-        }
+        let _tree = match self.tree(&parts, &body).await {
+            Ok(tree) => tree,
+            Err(fault) => return refusal(fault.code().row().status, None, told(&fault)),
+        };
         parts.headers.insert(header::ACCEPT, BOTH);
         parts.extensions.insert(Sent(body.clone()));
         let asked = parts.headers.get("mcp-protocol-version").cloned();

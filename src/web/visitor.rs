@@ -1,10 +1,7 @@
 //! The visitor of a page. Pages fetch their content as the visitor would: with requests to the
 //! public API, and the credential of the session.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     body::{Body, to_bytes},
@@ -24,7 +21,7 @@ use tollhouse_base::{
     id::RequestId,
     share::Turn,
 };
-use tollhouse_front::{ByPage, Code, Fault, code_of, names};
+use tollhouse_front::{ByPage, Code, Fault, Sender, code_of, names, peer};
 use tower::ServiceExt as _;
 
 use super::{
@@ -45,6 +42,8 @@ pub(super) struct Visitor {
     pub(super) services: Arc<Services>,
     /// The address whose share of processor time is used.
     peer: Option<ConnectInfo<SocketAddr>>,
+    /// Whom wrong credentials are held against.
+    sender: Option<Sender>,
     request: Option<RequestId>,
     /// The session, if there is one.
     session: Option<Opened>,
@@ -65,11 +64,12 @@ impl FromRequestParts<Arc<Services>> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Fault> {
         let session = services.sessions.open_any(&services.cookie.all::<Token>(&parts.headers)).await?;
-        let (peer, request) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
+        let (address, request) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
+        let sender = services.shared.limits.sender(peer(&parts.extensions), &parts.headers);
         // The target of a form is not a page to come back to.
         let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
         let asked = page.map(|asked| asked.as_str().to_owned()).unwrap_or_default();
-        Ok(Self { peer, request, session, asked, ..Self::nobody(services) })
+        Ok(Self { peer: address, sender, request, session, asked, ..Self::nobody(services) })
     }
 }
 
@@ -91,7 +91,7 @@ impl Visitor {
     /// Returns the visitor of a page that is the same for everybody.
     pub(super) fn nobody(services: &Arc<Services>) -> Self {
         let services = Arc::clone(services);
-        Self { services, peer: None, request: None, session: None, asked: String::new(), manifest: OnceCell::new() }
+        Self { services, peer: None, sender: None, request: None, session: None, asked: String::new(), manifest: OnceCell::new() }
     }
 
     /// Returns the visitor of an error page, with these session tokens. Works independent of the
@@ -117,16 +117,12 @@ impl Visitor {
     ///
     /// 429 in that case.
     pub(super) fn may_show_credential(&self) -> Result<(), Fault> {
-        self.services.shared.limits.may_show_credential(self.address())
+        self.services.shared.limits.may_show_credential(self.sender)
     }
 
     /// Counts a refused credential.
     pub(super) fn wrong_credential(&self, refused: &Fault) {
-        self.services.shared.limits.wrong_credential(self.address(), refused);
-    }
-
-    fn address(&self) -> IpAddr {
-        self.peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip().to_canonical())
+        self.services.shared.limits.wrong_credential(self.sender, refused);
     }
 
     /// Returns the visitor with this credential.

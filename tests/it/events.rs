@@ -1,8 +1,8 @@
 //! The feed of a builder's events, in pages and live.
 
-use std::time::Duration;
+use std::{net::Ipv4Addr, time::Duration};
 
-use reqwest::Method;
+use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 use crate::{
@@ -96,6 +96,52 @@ async fn events_are_filtered_by_endpoint_and_kind() {
     assert_eq!(events(&host, &key, &format!("&endpointSlug=two-tool&until={}", times[0])).await, before);
     let stream = follow(&host, &key, "?until=1h").header("accept", "text/event-stream");
     host.send(stream).await.fails(400, "invalid_request", "caller");
+}
+
+/// Whatever it follows, one address has so many streams, and another has its own.
+#[tokio::test]
+async fn followers_of_one_address_are_bounded() {
+    let host = Host::builder().flag("--address-followers", 3).start().await;
+    let key = builder(&host, "one-tool").await;
+    let paths = ["/ai/builders/events", "/ai/endpoints/one-tool/logs", "/ai/endpoints/one-tool/calls"];
+    let ask = |path| host.request(Method::GET, path).header("x-builder-key", &key).header("accept", "text/event-stream");
+    let mut streams = vec![];
+    for path in paths {
+        streams.push(Stream::open(ask(path)).await);
+    }
+    for path in paths {
+        let refused = host.send(ask(path)).await;
+        assert!(refused.has("retry-after").parse::<u64>().unwrap() > 0);
+        let error = refused.fails(429, "rate_limited", "caller");
+        assert!(error["message"].as_str().unwrap().contains("has its 3 streams"), "{error}");
+    }
+    let elsewhere = Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, 2).into())).build().unwrap();
+    for path in paths {
+        let request = elsewhere.get(format!("{}{path}", host.url)).header("x-builder-key", &key);
+        streams.push(Stream::open(request).await);
+    }
+    // A stream that ends leaves its place to another.
+    streams.remove(0);
+    let free = async || (ask(paths[0]).send().await.unwrap().status() == 200).then_some(());
+    eventually("a place is free", Duration::from_secs(20), free).await;
+}
+
+/// A stream that stays is a connection, also where many are on one.
+#[tokio::test]
+async fn streams_that_follow_take_places_of_connections() {
+    let host = Host::builder().flag("--address-connections", 8).start().await;
+    let key = builder(&host, "one-tool").await;
+    let mut streams = vec![];
+    let refused = loop {
+        let asked = follow(&host, &key, "").header("accept", "text/event-stream").send().await;
+        let Ok(answer) = asked else { break 503 };
+        match answer.status().as_u16() {
+            200 => streams.push(answer),
+            other => break other,
+        }
+    };
+    assert!(matches!(refused, 429 | 503), "{refused}");
+    assert!(streams.len() <= 4, "each is a connection of its own and a stream that stays: {}", streams.len());
 }
 
 /// Followers beyond the limit of an owner are refused, and the existing ones continue.

@@ -164,6 +164,34 @@ async fn what_pages_of_other_origins_show_locks_nobody_else_out() {
     with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.fails(429, "rate_limited", "caller");
 }
 
+/// Messages are answered by tasks of their own: members of a batch, and what rmcp reads.
+#[tokio::test]
+async fn what_a_page_of_another_origin_shows_in_messages_locks_nobody_else_out() {
+    let host = Host::builder().flag("--auth-failures", 3).start().await;
+    host.publish(&js("paid", 0.01, ECHO)).await;
+    let message = |id: u32, meta: Value| {
+        let params = json!({ "name": "paid", "arguments": {}, "_meta": meta });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+    };
+    let send = async |body: Value, origin: &str| {
+        let request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream");
+        host.send(request.header("mcp-protocol-version", "2025-03-26").header("origin", origin).json(&body)).await.is(200)
+    };
+    let wrong = json!({ "tollhouse/credit": "dc_wrong" });
+    let batch: Vec<_> = (0..10).map(|id| message(id, wrong.clone())).collect();
+    send(json!(batch), "http://localhost:6274").await;
+    for id in 0..10 {
+        let progress = json!({ "tollhouse/credit": "dc_wrong", "progressToken": id });
+        send(message(id, progress), "http://localhost:6274").await;
+    }
+    let refused = send(message(1, wrong.clone()), "http://localhost:6274").await;
+    assert!(refused.words().contains("wrong credentials per minute"), "pages have their own limit: {refused:?}");
+    with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.is(200);
+    // A page of this host counts as its address.
+    send(json!(batch), &host.url).await;
+    with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.fails(429, "rate_limited", "caller");
+}
+
 #[tokio::test]
 async fn clients_of_a_trusted_proxy_have_limits_of_their_own() {
     let host = Host::builder().flag("--auth-failures", 3).flag("--trusted-proxies", "127.0.0.1").start().await;

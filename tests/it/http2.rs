@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -110,19 +111,15 @@ async fn a_request_has_so_many_header_fields() {
     assert_eq!(raw.frame_of(HEADERS).await.unwrap().payload[0], 0x88, "status 200");
 }
 
-/// Regression: each byte on the wire becomes a field in memory. Refusals cost as much as answers,
-/// and earned the connection as much credit.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_that_are_refused_close_their_connections() {
-    let host = Host::builder().flag("--http2-overhead-frames", 10).flag("--rate-limit", 20).start().await;
-    let before = closed(&host, "frames").await;
-    let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+/// Opens a connection, and asks on it 20 times at once for as long as the host answers. `request` is the HTTP/2 request of a stream.
+async fn ask_on(host: &Host, request: impl Fn(u32) -> Frame) -> Duration {
+    let mut raw = Raw::open_from(host, ELSEWHERE).await;
     raw.begin_http2(&[]).await;
+    // Room for all of the answers on the connection.
+    raw.send(frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()).bytes()).await;
     let begun = Instant::now();
     'asking: for n in (0..u32::MAX).step_by(20) {
-        // The header table belongs to the connection: later requests refer to the fields of the
-        // first one.
-        let requests = (n..n + 20).map(|n| with_fields(Frame::get(2 * n + 1, "/health/live"), 1_000).bytes());
+        let requests = (n..n + 20).map(|n| request(2 * n + 1).bytes());
         if begun.elapsed() > LONGEST || !raw.try_send(&requests.collect::<Vec<_>>().concat(), SECONDS).await {
             break;
         }
@@ -133,8 +130,23 @@ async fn requests_that_are_refused_close_their_connections() {
             }
         }
     }
-    assert!(begun.elapsed() < LONGEST, "over HTTP/2: the connection is closed");
-    assert!(closed(&host, "frames").await > before, "over HTTP/2");
+    begun.elapsed()
+}
+
+/// A byte on the wire is a field in memory: refusals cost as much as answers, and earned as much.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_refused_close_their_connections() {
+    let host = Host::builder().flag("--http2-overhead-frames", 10).flag("--rate-limit", 20).start().await;
+    // The table of fields is the connection's: what the first has written out, the others name.
+    let large = |stream| with_fields(Frame::get(stream, "/health/live"), 1_000);
+    let small = |stream| Frame::get(stream, "/health/live");
+    let kinds: [(&str, &dyn Fn(u32) -> Frame); 2] = [("too many fields", &large), ("too many requests", &small)];
+    for (what, request) in kinds {
+        let before = closed(&host, "frames").await;
+        let went_on = ask_on(&host, request).await;
+        assert!(went_on < LONGEST, "{what} over HTTP/2: the connection is closed");
+        assert!(closed(&host, "frames").await > before, "{what} over HTTP/2");
+    }
     // The same over HTTP/1, which has no frames.
     let before = closed(&host, "frames").await;
     let mut raw = Raw::open_from(&host, ELSEWHERE).await;
@@ -144,6 +156,35 @@ async fn requests_that_are_refused_close_their_connections() {
     assert!(begun.elapsed() < LONGEST, "the connection is closed");
     raw.rest().await;
     assert!(closed(&host, "frames").await > before, "over HTTP/1");
+}
+
+/// As `node:http2` sends them: all heads and bodies at once, before the first of them is begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bursts_of_posts_are_answered_on_every_connection() {
+    const REQUESTS: u32 = 100;
+    for (flag, value) in [("--http2-overhead-frames", 10), ("--rate-limit", 100)] {
+        let host = Host::builder().flag(flag, value).start().await;
+        host.publish(&js("echo", 0.0, "export default (req) => req.input;")).await;
+        let before = closed(&host, "frames").await;
+        let connections = (0..30).map(|_| async {
+            let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+            raw.begin_http2(&[]).await;
+            let posts = (0..REQUESTS).map(|n| {
+                let stream = 2 * n + 1;
+                [Frame::post(stream, "/tools/echo"), frame(DATA, 0, stream, b"{\"n\":1}"), frame(DATA, 1, stream, &[])]
+                    .map(|frame| frame.bytes())
+            });
+            raw.send(posts.flatten().collect::<Vec<_>>().concat()).await;
+            let mut answered = 0;
+            while answered < REQUESTS && raw.frame_of(HEADERS).await.is_some() {
+                answered += 1;
+            }
+            answered
+        });
+        let answered = join_all(connections).await;
+        assert!(answered.iter().all(|answered| *answered == REQUESTS), "{flag} {value}: {answered:?}");
+        assert_eq!(closed(&host, "frames").await, before, "{flag} {value}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -304,4 +345,24 @@ async fn a_paid_answer_goes_out_whatever_strangers_hold() {
     host.get("/health/live").await.is(200);
     drop(hoards);
     eventually("there is room again", SECONDS, || async { (host.call("free", &json!({})).await.status == 200).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_larger_than_the_memory_for_answers_goes_alone() {
+    let flags = ["--answer-bytes-held", "--address-answer-bytes-held"];
+    let elsewhere = Client::builder().no_proxy().local_address(Some(ELSEWHERE.into())).build().unwrap();
+    for (flag, other) in [(flags[0], flags[1]), (flags[1], flags[0])] {
+        let host = Host::builder().flag(flag, 100_000).flag(other, 0).start().await;
+        host.publish(&js("large", 0.0, "export default () => ({ text: 'x'.repeat(200_000) });")).await;
+        let call = || host.send(elsewhere.post(format!("{}/tools/large", host.url)).json(&json!({})));
+        for _ in 0..3 {
+            call().await.is(200);
+        }
+        // One is on its way, and nobody takes it: a second waits.
+        let hoard = hoard(&host, ELSEWHERE, "/tools/large", 1).await;
+        eventually("it is on its way", SECONDS, || async { (held(&host).await > 100_000).then_some(()) }).await;
+        call().await.fails(503, "busy", "host");
+        drop(hoard);
+        eventually("there is room again", SECONDS, || async { (call().await.status == 200).then_some(()) }).await;
+    }
 }

@@ -3,7 +3,7 @@
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Host, Payer, js};
+use crate::harness::{Answer, Host, Payer, js, raw::Raw};
 
 const ECHO: &str = "export default (req) => ({ url: req.url, path: req.path, input: req.input });";
 
@@ -106,6 +106,26 @@ async fn the_url_of_a_request_is_the_same_however_it_came() {
     let proxied = reqwest::Client::builder().proxy(reqwest::Proxy::http(&host.url).unwrap()).build().unwrap();
     let absolute: Value = proxied.get("http://elsewhere.example/tools/echo?a=1").send().await.unwrap().json().await.unwrap();
     assert_eq!(absolute, told, "the caller's word for the host is in nothing");
+}
+
+/// RFC 9112, section 3.2.2.
+#[tokio::test]
+async fn the_host_in_the_target_of_a_request_beats_its_header() {
+    let host = Host::builder().flag("--mcp-hosts", "tools.example").start().await;
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+    for (target, header, status) in [
+        ("http://tools.example/ai/mcp", "evil.example", 200),
+        ("http://evil.example/ai/mcp", "tools.example", 403),
+        ("http://me@tools.example/ai/mcp", "tools.example", 400),
+        ("/ai/mcp", "tools.example", 200),
+        ("/ai/mcp", "evil.example", 403),
+    ] {
+        let mut raw = Raw::open(&host).await;
+        let head = format!("POST {target} HTTP/1.1\r\nhost: {header}\r\naccept: application/json\r\ncontent-type: application/json");
+        raw.send(format!("{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await;
+        let answer = String::from_utf8_lossy(&raw.rest().await).into_owned();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{target} {header}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -35,12 +35,12 @@ use tollhouse_telemetry::counted::CONNECTIONS_CLOSED;
 use tower::{Service, ServiceExt as _};
 
 use super::{
-    frames::{Allowance, Scanner, refusal_cost},
+    frames::{Allowance, Scanner},
     incoming::Incoming,
     outgoing::{FRAME_BYTES, Outgoing, WAITS},
     pulse::{Moment, Pulse, look},
 };
-use crate::{body::Unread, fault::Fault, intake::Intake, network, quota::Quota, shared::Shared};
+use crate::{intake::Intake, network, quota::Quota, shared::Shared};
 
 /// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -109,13 +109,13 @@ impl Protocols {
         // The connection of a trusted proxy is that of all its clients.
         let is_own = !shared.proxies.trusts(peer.ip());
         let address = is_own.then(|| network(peer.ip()));
-        let overhead = address.and_then(|address| Some((address, Arc::clone(shared.limits.frames()?))));
-        let meter = overhead.clone().map(|(address, of_addresses)| Meter::new(address, of_addresses));
+        let overhead = address.zip(shared.limits.frames());
+        let meter = overhead.map(|(address, of_addresses)| Meter::new(address, Arc::clone(of_addresses), self.limits.streams));
         let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse), meter });
         let (asked, of_host, most_fields) = (Arc::clone(&pulse), Arc::clone(shared), self.limits.head_fields as usize);
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             let http2 = request.version() == Version::HTTP_2;
-            let answering = asked.begin(http2);
+            let mut answering = asked.begin(http2);
             let fields = request.headers().len();
             // A check of this host by itself is whoever's who asked for it.
             let said = request.headers_mut().remove(behalf::HEADER);
@@ -127,13 +127,15 @@ impl Protocols {
                 asked.answers_are_full();
             }
             let share = answers.share(client);
-            let overhead = overhead.clone();
-            let (head, body) = request.into_parts();
-            let answer = match Incoming::new(body, &head.headers, || of_host.intake.held.share(client)) {
+            let answer = if fields > most_fields {
                 // hyper has the same answer for a request of HTTP/1 with so many.
-                _ if fields > most_fields => Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response()),
-                Err(_) => Err(Fault::from(Unread::NoRoom).into_response()),
-                Ok(body) => Ok(service.clone().oneshot(Request::from_parts(head, Body::new(body)))),
+                Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response())
+            } else {
+                let (head, body) = request.into_parts();
+                match Incoming::new(body, &head.headers, |bytes| of_host.intake.hold(client, bytes)) {
+                    Ok(body) => Ok(service.clone().oneshot(Request::from_parts(head, Body::new(body)))),
+                    Err(no_room) => Err(no_room.into_response()),
+                }
             };
             let answer = async move {
                 let response = match answer {
@@ -141,12 +143,7 @@ impl Protocols {
                     Err(refused) => refused,
                 };
                 if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) {
-                    match overhead {
-                        // Frames are counted as they come.
-                        Some(_) if http2 => answering.refused(fields),
-                        Some((address, of_addresses)) if !of_addresses.take(&address, refusal_cost(fields)) => answering.flood(),
-                        _ => {}
-                    }
+                    answering.refused(fields);
                 }
                 Ok::<_, Infallible>(response.map(|body| Outgoing::new(body, answering, http2, share)))
             };
@@ -272,18 +269,25 @@ async fn stalled(waits: &Moment, stall: &Stall, limit: Duration) {
 struct Meter {
     scanner: Scanner,
     allowance: Allowance,
+    /// Requests that a client of HTTP/2 may have under way.
+    streams: u32,
     address: IpAddr,
     of_addresses: Arc<Rate<IpAddr>>,
 }
 
 impl Meter {
-    fn new(address: IpAddr, of_addresses: Arc<Rate<IpAddr>>) -> Self {
-        Self { scanner: Scanner::new(), allowance: Allowance::new(Instant::now()), address, of_addresses }
+    fn new(address: IpAddr, of_addresses: Arc<Rate<IpAddr>>, streams: u32) -> Self {
+        Self { scanner: Scanner::new(streams), allowance: Allowance::new(Instant::now()), streams, address, of_addresses }
     }
 
-    /// Charges the connection for bytes that have arrived; returns their frames of overhead, or `None` when it is out of allowance.
+    /// Charges the connection for bytes that have arrived, and for requests that were refused since those before; returns their frames of
+    /// overhead, or `None` when it is out of allowance. Over HTTP/1 there are no frames, and refused requests alone cost something.
     fn pay(&mut self, bytes: &[u8], pulse: &Pulse) -> Option<u32> {
+        let was_http2 = self.scanner.is_http2();
         let cost = self.scanner.cost(bytes).saturating_add(pulse.take_forfeited());
+        if !was_http2 && self.scanner.is_http2() {
+            self.allowance.add_streams(self.streams);
+        }
         let paid = cost == 0 || self.allowance.pay(cost, pulse.earned(), self.address, &self.of_addresses, Instant::now());
         paid.then_some(cost)
     }

@@ -2,8 +2,11 @@
 //!
 //! A client that sends `PING`, `SETTINGS`, `WINDOW_UPDATE` or unknown frames makes no request, so no limit of requests binds it, and
 //! each frame costs about a microsecond. Requests and answers earn the frames that go with them (a `WINDOW_UPDATE` for what was
-//! received, for example). What a refused request would have earned, and any further frame, is overhead: each connection has an allowance for it, then each address has one, and
-//! a connection that is beyond both is closed.
+//! received, for example). What a refused request would have earned, and any further frame, is overhead: each connection has an
+//! allowance for it, then each address has one, and a connection that is beyond both is closed.
+//!
+//! Frames arrive before the requests that they are part of are begun, and earn something. So a connection may at first send as much as
+//! its client needs for all the requests that it may have under way.
 
 use std::{net::IpAddr, num::NonZeroU32, time::Instant};
 
@@ -18,14 +21,20 @@ const HEAD_BYTES: usize = 9;
 /// The type of a frame with bytes of a body.
 const DATA: u8 = 0;
 
+/// The type of a frame that begins a request, and its flag for a request without a body.
+const HEADERS: u8 = 1;
+const END_STREAM: u8 = 1;
+
 /// Least payload of a `DATA` frame that is no overhead: smaller ones cost more to take apart than they carry.
 const LEAST_DATA_BYTES: usize = 64;
 
 /// Bytes of payload that cost as much as a frame.
 const BYTES_PER_FRAME: usize = 4 << 10;
 
-/// Frames that a connection may send beyond those that were earned: at once, and per second.
+/// Frames that a connection may send beyond those that were earned: at once, with so many more for each request that it may have under
+/// way, and per second.
 const AT_ONCE: f64 = 100.0;
+const OF_STREAM: f64 = 4.0;
 const PER_SECOND: f64 = 10.0;
 
 /// Most frames that a connection may have earned and not sent yet.
@@ -38,8 +47,8 @@ pub(super) const PER_REQUEST: u64 = 24;
 const FIELDS_PER_FRAME: usize = 10;
 
 /// What a refused request with so many header fields costs, in frames.
-pub(super) fn refusal_cost(fields: usize) -> NonZeroU32 {
-    NonZeroU32::MIN.saturating_add(u32::try_from(fields / FIELDS_PER_FRAME).unwrap_or(u32::MAX))
+pub(super) fn refusal_cost(fields: usize) -> u32 {
+    u32::try_from(1 + fields / FIELDS_PER_FRAME).unwrap_or(u32::MAX)
 }
 
 /// Frames that the next bytes of an answer earn: clients acknowledge them one by one, or as often as every 4 KiB on both windows.
@@ -49,7 +58,13 @@ pub(super) fn earned_by(answer_bytes: usize) -> u64 {
 
 /// Reads the heads of frames from the bytes of a connection as they arrive, in pieces of any length.
 #[derive(Debug)]
-pub(super) struct Scanner(State);
+pub(super) struct Scanner {
+    state: State,
+    /// Requests that a client may have under way.
+    streams: u32,
+    /// Requests whose bodies are still to come: a short one costs nothing.
+    bodies: u32,
+}
 
 #[derive(Debug)]
 enum State {
@@ -64,25 +79,30 @@ enum State {
 }
 
 impl Scanner {
-    pub(super) fn new() -> Self {
-        Self(State::Preface(0))
+    pub(super) fn new(streams: u32) -> Self {
+        Self { state: State::Preface(0), streams, bodies: 0 }
+    }
+
+    /// Whether the connection has begun as HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        matches!(self.state, State::Head(..) | State::Payload(_))
     }
 
     /// Sums up the frames whose heads end in these bytes, in frames of overhead.
     pub(super) fn cost(&mut self, mut bytes: &[u8]) -> u32 {
         let mut cost = 0_u32;
         while !bytes.is_empty() {
-            let read = match &mut self.0 {
+            let read = match &mut self.state {
                 State::Other => return 0,
                 State::Preface(matched) => {
                     let read = bytes.len().min(PREFACE.len() - *matched);
                     if bytes[..read] != PREFACE[*matched..][..read] {
-                        self.0 = State::Other;
+                        self.state = State::Other;
                         return 0;
                     }
                     *matched += read;
                     if *matched == PREFACE.len() {
-                        self.0 = State::Head([0; HEAD_BYTES], 0);
+                        self.state = State::Head([0; HEAD_BYTES], 0);
                     }
                     read
                 }
@@ -92,8 +112,9 @@ impl Scanner {
                     *filled += read;
                     if *filled == HEAD_BYTES {
                         let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
-                        cost = cost.saturating_add(cost_of(head[3], length));
-                        self.0 = if length == 0 { State::Head([0; HEAD_BYTES], 0) } else { State::Payload(length) };
+                        let (kind, flags) = (head[3], head[4]);
+                        cost = cost.saturating_add(self.cost_of(kind, flags, length));
+                        self.state = if length == 0 { State::Head([0; HEAD_BYTES], 0) } else { State::Payload(length) };
                     }
                     read
                 }
@@ -101,7 +122,7 @@ impl Scanner {
                     let read = bytes.len().min(*left);
                     *left -= read;
                     if *left == 0 {
-                        self.0 = State::Head([0; HEAD_BYTES], 0);
+                        self.state = State::Head([0; HEAD_BYTES], 0);
                     }
                     read
                 }
@@ -110,18 +131,26 @@ impl Scanner {
         }
         cost
     }
-}
 
-fn cost_of(kind: u8, length: usize) -> u32 {
-    if kind == DATA && length >= LEAST_DATA_BYTES {
-        return 0;
+    fn cost_of(&mut self, kind: u8, flags: u8, length: usize) -> u32 {
+        if kind == DATA && length >= LEAST_DATA_BYTES {
+            return 0;
+        }
+        if kind == DATA && self.bodies > 0 {
+            self.bodies -= 1;
+            return 0;
+        }
+        if kind == HEADERS && flags & END_STREAM == 0 {
+            self.bodies = (self.bodies + 1).min(self.streams);
+        }
+        u32::try_from(1 + length / BYTES_PER_FRAME).unwrap_or(u32::MAX)
     }
-    u32::try_from(1 + length / BYTES_PER_FRAME).unwrap_or(u32::MAX)
 }
 
 /// The frames that a connection may still send.
 #[derive(Debug)]
 pub(super) struct Allowance {
+    at_once: f64,
     left: f64,
     at: Instant,
     /// Of what was earned, as much as is counted in already.
@@ -130,7 +159,13 @@ pub(super) struct Allowance {
 
 impl Allowance {
     pub(super) fn new(now: Instant) -> Self {
-        Self { left: AT_ONCE, at: now, earned: 0 }
+        Self { at_once: AT_ONCE, left: AT_ONCE, at: now, earned: 0 }
+    }
+
+    /// Adds what the client of an HTTP/2 connection may send at once for as many requests as it may have under way.
+    pub(super) fn add_streams(&mut self, streams: u32) {
+        let more = (OF_STREAM * f64::from(streams)).min(MOST_EARNED - self.at_once).max(0.0);
+        (self.at_once, self.left) = (self.at_once + more, self.left + more);
     }
 
     /// Pays for frames that arrived `now`, when so many had been `earned` since the connection began: from the connection's
@@ -138,7 +173,7 @@ impl Allowance {
     pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, of_addresses: &Rate<IpAddr>, now: Instant) -> bool {
         let regained = now.saturating_duration_since(self.at).as_secs_f64() * PER_SECOND;
         // Time gives back what may be sent at once, and no more.
-        self.left = (self.left + regained).min(self.left.max(AT_ONCE));
+        self.left = (self.left + regained).min(self.left.max(self.at_once));
         self.left = (self.left + earned.saturating_sub(self.earned) as f64).min(MOST_EARNED);
         (self.at, self.earned) = (now, earned);
         let missing = f64::from(cost) - self.left;
@@ -166,6 +201,38 @@ mod tests {
         bytes
     }
 
+    fn flagged(kind: u8, flags: u8, length: usize) -> Vec<u8> {
+        let mut frame = frame(kind, length);
+        frame[4] = flags;
+        frame
+    }
+
+    #[test]
+    fn the_first_short_body_of_a_request_costs_nothing() {
+        let cost = |frames: &[Vec<u8>]| Scanner::new(3).cost(&[&PREFACE[..], &frames.concat()].concat());
+        let (head, get, data) = (flagged(HEADERS, 4, 20), flagged(HEADERS, 5, 20), flagged(DATA, 1, 2));
+        assert_eq!(cost(&[head.clone(), data.clone(), data.clone()]), 2, "a second one does");
+        let requests = [head.clone(), head.clone(), head.clone(), data.clone(), data.clone(), data.clone()];
+        assert_eq!(cost(&requests), 3, "in whatever order they come");
+        assert_eq!(cost(&[get, data.clone()]), 2, "one without a body has none");
+        let many = [vec![head; 10], vec![data; 10]].concat();
+        assert_eq!(cost(&many), 10 + 7, "no more than may be under way");
+    }
+
+    #[test]
+    fn all_the_requests_that_may_be_under_way_may_come_at_once() {
+        let (now, addresses) = (Instant::now(), of_addresses(1));
+        for streams in [1, 100, 1_000] {
+            let mut burst = Allowance::new(now);
+            burst.add_streams(streams);
+            // A head and two frames of a body each, before any of them is begun.
+            assert!(burst.pay(3 * streams, 0, ADDRESS, &addresses, now));
+        }
+        let mut most = Allowance::new(now);
+        most.add_streams(u32::MAX);
+        assert!(most.left <= MOST_EARNED);
+    }
+
     #[test]
     fn frames_are_counted_however_their_bytes_are_cut() {
         let frames = [frame(4, 0), frame(PING, 8), frame(DATA, 64), frame(DATA, 0), frame(DATA, 63), frame(0xee, 16 << 10), frame(1, 20)];
@@ -173,17 +240,20 @@ mod tests {
         // The large one counts as five.
         let wanted = 1 + 1 + 1 + 1 + 5 + 1;
         for size in [1, 2, 8, 9, 10, 24, 1_000, bytes.len()] {
-            let mut scanner = Scanner::new();
+            let mut scanner = Scanner::new(100);
             assert_eq!(bytes.chunks(size).map(|piece| scanner.cost(piece)).sum::<u32>(), wanted, "in pieces of {size}");
+            assert!(scanner.is_http2());
         }
     }
 
     #[test]
     fn http1_has_no_frames() {
-        let mut scanner = Scanner::new();
+        let mut scanner = Scanner::new(100);
+        assert!(!scanner.is_http2());
         assert_eq!(scanner.cost(b"PRI * HTTP/2.0\r\n\r\nS"), 0);
         assert_eq!(scanner.cost(&[0; 1_000]), 0);
-        assert_eq!(Scanner::new().cost(b"GET / HTTP/1.1\r\n\r\n\0\0\0\x06\0\0\0\0\0"), 0);
+        assert!(!scanner.is_http2());
+        assert_eq!(Scanner::new(100).cost(b"GET / HTTP/1.1\r\n\r\n\0\0\0\x06\0\0\0\0\0"), 0);
     }
 
     /// Gets back one frame a second.

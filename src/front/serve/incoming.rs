@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::quota::{Full, Share};
+use crate::{fault::Fault, quota::Share};
 
 /// About how many bytes of memory a header field takes beside its name and value.
 const FIELD_BYTES: usize = 128;
@@ -25,19 +25,22 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Counts the head of a request whose body is still to come, and gives that back when the body has ended.
+    /// Counts the head of a request whose body is still to come, which `hold` takes a share for, and gives that back when the body has
+    /// ended.
     ///
     /// # Errors
     ///
-    /// The memory for bodies has no room for it.
-    pub(super) fn new(body: hyper::body::Incoming, head: &HeaderMap, share: impl FnOnce() -> Share) -> Result<Self, Full> {
+    /// Those of `hold`.
+    pub(super) fn new(
+        body: hyper::body::Incoming,
+        head: &HeaderMap,
+        hold: impl FnOnce(usize) -> Result<Share, Fault>,
+    ) -> Result<Self, Fault> {
         let bytes = head_bytes(head);
         if body.is_end_stream() || bytes <= UNCOUNTED_BYTES {
             return Ok(Self { body, head: None });
         }
-        let mut share = share();
-        share.take(bytes)?;
-        Ok(Self { body, head: Some(share) })
+        Ok(Self { body, head: Some(hold(bytes)?) })
     }
 }
 

@@ -151,12 +151,9 @@ impl Pulse {
         self.asked.store(true, Relaxed);
         self.http2.store(http2, Relaxed);
         self.head.clear();
-        self.earn(frames::PER_REQUEST);
-        Answering { pulse: Arc::clone(self), to_its_end: false, untaken: false }
-    }
-
-    fn earn(&self, frames: u64) {
-        self.earned.fetch_add(frames, Relaxed);
+        let answering = Answering { pulse: Arc::clone(self), earns: http2, to_its_end: false, untaken: false };
+        answering.earn(frames::PER_REQUEST);
+        answering
     }
 
     /// Frames of HTTP/2 that go with the requests and answers so far.
@@ -259,6 +256,8 @@ impl Pulse {
 #[derive(Debug)]
 pub(super) struct Answering {
     pulse: Arc<Pulse>,
+    /// Frames go with the request and its answer: those of HTTP/1 have none, and those that are refused earn none.
+    earns: bool,
     to_its_end: bool,
     untaken: bool,
 }
@@ -270,20 +269,23 @@ impl Answering {
         self.pulse.untaken.fetch_add(1, Relaxed);
     }
 
-    /// The request was refused for being one too many, or too large: it earns nothing, and its `fields` cost what they took to read.
-    pub(super) fn refused(&self, fields: usize) {
-        let earned = u32::try_from(frames::PER_REQUEST).unwrap_or(u32::MAX);
-        self.pulse.forfeited.fetch_add(earned.saturating_add(frames::refusal_cost(fields).get()), Relaxed);
+    fn earn(&self, frames: u64) {
+        if self.earns {
+            self.pulse.earned.fetch_add(frames, Relaxed);
+        }
     }
 
-    /// The connection is to be closed: its client goes on asking for what is refused.
-    pub(super) fn flood(&self) {
-        self.pulse.flood();
+    /// The request was refused for being one too many, or too large: neither it nor its answer earns anything, and its `fields` cost
+    /// what they took to read.
+    pub(super) fn refused(&mut self, fields: usize) {
+        let earned = if self.earns { u32::try_from(frames::PER_REQUEST).unwrap_or(u32::MAX) } else { 0 };
+        self.earns = false;
+        self.pulse.forfeited.fetch_add(earned.saturating_add(frames::refusal_cost(fields)), Relaxed);
     }
 
     /// So many bytes of the answer are handed over.
     pub(super) fn sends(&self, bytes: usize) {
-        self.pulse.earn(frames::earned_by(bytes));
+        self.earn(frames::earned_by(bytes));
     }
 
     /// The whole answer is on its way.

@@ -5,14 +5,12 @@
 //! own.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeSet, HashMap},
-    hash::Hash,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{clock::Timestamp, piles::Piles};
 use tollhouse_call::Done;
 use tollhouse_tool::Owner;
 
@@ -20,7 +18,7 @@ use tollhouse_tool::Owner;
 pub(super) const EACH_BYTES: usize = 2 << 10;
 
 /// Whose task it is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub(super) struct Whose {
     /// Of the tool.
     pub(super) owner: Owner,
@@ -49,17 +47,10 @@ pub(super) struct UnpaidTasks {
 struct Kept {
     bytes: usize,
     tasks: HashMap<String, Unpaid>,
-    owners: HashMap<Owner, usize>,
-    addresses: HashMap<IpAddr, usize>,
-    piles: HashMap<Whose, Pile>,
-}
-
-/// The tasks of one address with tools of one owner.
-#[derive(Default)]
-struct Pile {
-    bytes: usize,
-    /// Ids sort by time.
-    ids: BTreeSet<String>,
+    /// The tasks of each address with tools of each owner. Ids sort by time.
+    piles: Piles<Owner, IpAddr, String>,
+    /// When each is forgotten.
+    ends: BTreeSet<(Timestamp, String)>,
 }
 
 impl UnpaidTasks {
@@ -73,7 +64,7 @@ impl UnpaidTasks {
         kept.add(id, task);
         let mut gone = vec![];
         while kept.bytes > self.most
-            && let Some(oldest) = kept.oldest_of_most()
+            && let Some(oldest) = kept.piles.oldest_of_most().cloned()
         {
             kept.remove(&oldest);
             gone.push(oldest);
@@ -89,8 +80,12 @@ impl UnpaidTasks {
     /// Forgets those past their time: their ids.
     pub(super) fn expire(&self, now: Timestamp) -> Vec<String> {
         let mut kept = self.kept();
-        let gone: Vec<_> = kept.tasks.iter().filter(|(_, task)| task.until < now).map(|(id, _)| id.clone()).collect();
-        gone.iter().for_each(|id| kept.remove(id));
+        let mut gone = vec![];
+        while let Some((_, id)) = kept.ends.first().filter(|(until, _)| *until < now) {
+            let id = id.clone();
+            kept.remove(&id);
+            gone.push(id);
+        }
         gone
     }
 
@@ -101,53 +96,26 @@ impl UnpaidTasks {
 
 impl Kept {
     fn add(&mut self, id: &str, task: Unpaid) {
+        self.remove(id);
         let bytes = task.weight();
         self.bytes += bytes;
-        *self.owners.entry(task.whose.owner.clone()).or_default() += bytes;
-        *self.addresses.entry(task.whose.address).or_default() += bytes;
-        let pile = self.piles.entry(task.whose.clone()).or_default();
-        pile.bytes += bytes;
-        pile.ids.insert(id.to_owned());
+        self.piles.add(&task.whose.owner, &task.whose.address, id.to_owned(), bytes);
+        self.ends.insert((task.until, id.to_owned()));
         self.tasks.insert(id.to_owned(), task);
     }
 
     fn remove(&mut self, id: &str) {
-        let Some(task) = self.tasks.remove(id) else { return };
+        let Some((id, task)) = self.tasks.remove_entry(id) else { return };
         let bytes = task.weight();
         self.bytes -= bytes;
-        take(&mut self.owners, &task.whose.owner, bytes);
-        take(&mut self.addresses, &task.whose.address, bytes);
-        if let Some(pile) = self.piles.get_mut(&task.whose) {
-            pile.bytes -= bytes;
-            pile.ids.remove(id);
-            if pile.ids.is_empty() {
-                self.piles.remove(&task.whose);
-            }
-        }
-    }
-
-    fn oldest_of_most(&self) -> Option<String> {
-        let (owner, of_owner) = self.owners.iter().max_by_key(|(_, bytes)| **bytes)?;
-        let (address, of_address) = self.addresses.iter().max_by_key(|(_, bytes)| **bytes)?;
-        let is_in = |whose: &Whose| if of_address >= of_owner { whose.address == *address } else { whose.owner == *owner };
-        let piles = self.piles.iter().filter(|(whose, _)| is_in(whose)).map(|(_, pile)| pile);
-        // Of those that have as much, the one with the oldest.
-        piles.filter_map(|pile| Some((pile.bytes, Reverse(pile.ids.first()?)))).max().map(|(_, Reverse(oldest))| oldest.clone())
+        self.piles.remove(&task.whose.owner, &task.whose.address, &id, bytes);
+        self.ends.remove(&(task.until, id));
     }
 }
 
 impl Unpaid {
     fn weight(&self) -> usize {
         self.bytes + EACH_BYTES
-    }
-}
-
-fn take<K: Hash + Eq>(sums: &mut HashMap<K, usize>, key: &K, bytes: usize) {
-    if let Some(sum) = sums.get_mut(key) {
-        *sum -= bytes;
-        if *sum == 0 {
-            sums.remove(key);
-        }
     }
 }
 
@@ -194,7 +162,7 @@ mod tests {
         assert_eq!(tasks.expire(Timestamp(990)).len(), 10);
         assert_eq!(tasks.expire(Timestamp(2_000)).len(), 10);
         let kept = tasks.kept();
-        assert!(kept.bytes == 0 && kept.owners.is_empty() && kept.addresses.is_empty() && kept.piles.is_empty());
+        assert!(kept.bytes == 0 && kept.tasks.is_empty() && kept.piles.is_empty() && kept.ends.is_empty());
     }
 
     #[test]

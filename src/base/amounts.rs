@@ -1,0 +1,107 @@
+//! Amounts of keys, of which the largest is found without looking at the others.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::Hash,
+};
+
+/// Amounts of keys. A key without any is not remembered.
+#[derive(Debug)]
+pub struct Amounts<K> {
+    of: HashMap<K, usize>,
+    in_order: BTreeSet<(usize, K)>,
+}
+
+impl<K> Default for Amounts<K> {
+    fn default() -> Self {
+        Self { of: HashMap::new(), in_order: BTreeSet::new() }
+    }
+}
+
+impl<K: Clone + Hash + Ord> Amounts<K> {
+    /// The amount of a key.
+    pub fn of(&self, key: &K) -> usize {
+        self.of.get(key).copied().unwrap_or_default()
+    }
+
+    /// Whether no key has any.
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// Gives a key so much more.
+    pub fn add(&mut self, key: &K, more: usize) {
+        let before = self.of(key);
+        self.set(key, before, before + more);
+    }
+
+    /// Takes so much from a key, or all that it has if that is less.
+    pub fn take(&mut self, key: &K, less: usize) {
+        let before = self.of(key);
+        self.set(key, before, before.saturating_sub(less));
+    }
+
+    fn set(&mut self, key: &K, before: usize, amount: usize) {
+        if before == amount {
+            return;
+        }
+        let mut entry = (before, key.clone());
+        if before > 0 {
+            self.in_order.remove(&entry);
+        }
+        if amount == 0 {
+            self.of.remove(key);
+            return;
+        }
+        match self.of.get_mut(key) {
+            Some(of) => *of = amount,
+            None => _ = self.of.insert(key.clone(), amount),
+        }
+        entry.0 = amount;
+        self.in_order.insert(entry);
+    }
+
+    /// The key with the largest amount, and that; of those with as much, the last by their order.
+    pub fn largest(&self) -> Option<(&K, usize)> {
+        self.in_order.last().map(|(amount, key)| (key, *amount))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counted::Counted;
+
+    #[test]
+    fn the_largest_amount_is_found_and_nothing_is_left_of_those_that_were_taken() {
+        let mut amounts = Amounts::default();
+        assert_eq!(amounts.largest(), None);
+        for (key, more) in [("a", 3), ("b", 5), ("c", 4), ("a", 3), ("d", 0)] {
+            amounts.add(&key, more);
+        }
+        assert_eq!((amounts.largest(), amounts.of(&"a"), amounts.of(&"d")), (Some((&"a", 6)), 6, 0));
+        amounts.take(&"a", 2);
+        assert_eq!(amounts.largest(), Some((&"b", 5)));
+        for key in ["a", "b", "c", "d"] {
+            amounts.take(&key, 100);
+        }
+        assert!(amounts.is_empty() && amounts.in_order.is_empty());
+    }
+
+    #[test]
+    fn a_change_among_many_keys_takes_few_steps() {
+        const KEYS: u32 = 100_000;
+        let mut amounts = Amounts::default();
+        let keys: Vec<_> = (0..KEYS).map(Counted).collect();
+        for key in &keys {
+            amounts.add(key, 1 + key.0 as usize % 7);
+        }
+        let steps = Counted::steps(|| {
+            while let Some((largest, amount)) = amounts.largest() {
+                let largest = largest.clone();
+                amounts.take(&largest, amount);
+            }
+        });
+        assert!(steps < u64::from(KEYS) * 100, "{steps} steps for {KEYS} keys");
+    }
+}

@@ -1,0 +1,64 @@
+//! A key that counts what is done with it, so that tests know how many others an operation looked at.
+
+use std::{
+    cell::Cell,
+    cmp::Ordering,
+    hash::{Hash, Hasher},
+};
+
+thread_local! {
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn step() {
+    STEPS.set(STEPS.get() + 1);
+}
+
+/// A key whose copies, hashes and comparisons are counted in this thread.
+#[derive(Debug)]
+pub(crate) struct Counted(pub(crate) u32);
+
+impl Counted {
+    /// What `work` does with such keys.
+    pub(crate) fn steps(work: impl FnOnce()) -> u64 {
+        let before = STEPS.get();
+        work();
+        STEPS.get() - before
+    }
+}
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        step();
+        Self(self.0)
+    }
+}
+
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        step();
+        self.0 == other.0
+    }
+}
+
+impl Eq for Counted {}
+
+impl PartialOrd for Counted {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Counted {
+    fn cmp(&self, other: &Self) -> Ordering {
+        step();
+        self.0.cmp(&other.0)
+    }
+}
+
+impl Hash for Counted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        step();
+        self.0.hash(state);
+    }
+}

@@ -1,0 +1,174 @@
+//! What is kept for two sides, such as the owner of a tool and the address of its caller, and what of it goes first.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap},
+    hash::Hash,
+};
+
+use super::amounts::Amounts;
+
+/// Things with weights, each of a `left` and a `right`. Ids sort by time.
+///
+/// Each change and each question takes a time that grows with the logarithm of their number.
+#[derive(Debug)]
+pub struct Piles<L, R, I> {
+    lefts: Amounts<L>,
+    rights: Amounts<R>,
+    piles: HashMap<(L, R), Pile<I>>,
+    /// The piles of each side, the heaviest last.
+    of_left: HashMap<L, BTreeSet<Rank<I>>>,
+    of_right: HashMap<R, BTreeSet<Rank<I>>>,
+}
+
+/// What is of one left and one right.
+#[derive(Debug)]
+struct Pile<I> {
+    weight: usize,
+    ids: BTreeSet<I>,
+}
+
+/// A pile's weight and its oldest thing, which no other pile has: of those that weigh the same, the one with the oldest is last.
+type Rank<I> = (usize, Reverse<I>);
+
+impl<L, R, I> Default for Piles<L, R, I> {
+    fn default() -> Self {
+        Self {
+            lefts: Amounts::default(),
+            rights: Amounts::default(),
+            piles: HashMap::new(),
+            of_left: HashMap::new(),
+            of_right: HashMap::new(),
+        }
+    }
+}
+
+impl<I: Clone + Ord> Pile<I> {
+    fn rank(&self) -> Option<Rank<I>> {
+        Some((self.weight, Reverse(self.ids.first()?.clone())))
+    }
+}
+
+impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I> {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.piles.is_empty() && self.lefts.is_empty() && self.rights.is_empty() && self.of_left.is_empty() && self.of_right.is_empty()
+    }
+
+    /// Adds what is not there yet, and weighs at least 1.
+    pub fn add(&mut self, left: &L, right: &R, id: I, weight: usize) {
+        self.lefts.add(left, weight);
+        self.rights.add(right, weight);
+        self.change(left, right, |pile| {
+            pile.weight += weight;
+            pile.ids.insert(id);
+        });
+    }
+
+    /// Removes what was added so.
+    pub fn remove(&mut self, left: &L, right: &R, id: &I, weight: usize) {
+        self.lefts.take(left, weight);
+        self.rights.take(right, weight);
+        self.change(left, right, |pile| {
+            pile.weight -= weight;
+            pile.ids.remove(id);
+        });
+    }
+
+    fn change(&mut self, left: &L, right: &R, change: impl FnOnce(&mut Pile<I>)) {
+        let key = (left.clone(), right.clone());
+        let pile = self.piles.entry(key.clone()).or_insert_with(|| Pile { weight: 0, ids: BTreeSet::new() });
+        let before = pile.rank();
+        change(pile);
+        let after = pile.rank();
+        if after.is_none() {
+            self.piles.remove(&key);
+        }
+        rank(&mut self.of_left, left, before.as_ref(), after.clone());
+        rank(&mut self.of_right, right, before.as_ref(), after);
+    }
+
+    /// The oldest thing of whoever has most: of the left or the right that has most, and there of the pile that is heaviest.
+    pub fn oldest_of_most(&self) -> Option<&I> {
+        let ((left, of_left), (right, of_right)) = (self.lefts.largest()?, self.rights.largest()?);
+        let ranks = if of_right >= of_left { self.of_right.get(right)? } else { self.of_left.get(left)? };
+        ranks.last().map(|(_, Reverse(oldest))| oldest)
+    }
+}
+
+/// Moves a pile of `key` to its new place among the others.
+fn rank<K: Clone + Hash + Eq, I: Ord>(of: &mut HashMap<K, BTreeSet<Rank<I>>>, key: &K, before: Option<&Rank<I>>, after: Option<Rank<I>>) {
+    let ranks = of.entry(key.clone()).or_default();
+    if let Some(before) = before {
+        ranks.remove(before);
+    }
+    ranks.extend(after);
+    if ranks.is_empty() {
+        of.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counted::Counted;
+
+    /// What [`Piles::oldest_of_most`] answers, by looking at all that there is.
+    fn looked_up(things: &[(u8, u8, u32, usize)]) -> Option<u32> {
+        let sum = |is_in: &dyn Fn(&(u8, u8, u32, usize)) -> bool| -> usize {
+            things.iter().filter(|thing| is_in(thing)).map(|thing| thing.3).sum()
+        };
+        let most = |side: fn(&(u8, u8, u32, usize)) -> u8| {
+            let sums = things.iter().map(|thing| (sum(&|other| side(other) == side(thing)), side(thing)));
+            sums.max().unwrap_or((0_usize, 0))
+        };
+        let ((of_left, left), (of_right, right)) = (most(|thing| thing.0), most(|thing| thing.1));
+        let is_in = |thing: &&(u8, u8, u32, usize)| if of_right >= of_left { thing.1 == right } else { thing.0 == left };
+        let heaviest = things.iter().filter(is_in).map(|thing| {
+            let pile = |other: &&(u8, u8, u32, usize)| (other.0, other.1) == (thing.0, thing.1);
+            let weight: usize = things.iter().filter(pile).map(|thing| thing.3).sum();
+            (weight, Reverse(things.iter().filter(pile).map(|thing| thing.2).min()))
+        });
+        heaviest.max().and_then(|(_, Reverse(oldest))| oldest)
+    }
+
+    #[test]
+    fn the_oldest_of_whoever_has_most_is_found_in_random_histories() {
+        for seed in 0..100 {
+            let (mut random, mut piles, mut things) = (fastrand::Rng::with_seed(seed), Piles::default(), vec![]);
+            for id in 0..200 {
+                if random.u8(..3) > 0 {
+                    let thing = (random.u8(..4), random.u8(..4), id, 1 + random.usize(..9));
+                    piles.add(&thing.0, &thing.1, thing.2, thing.3);
+                    things.push(thing);
+                } else if let Some(oldest) = piles.oldest_of_most().copied() {
+                    let (left, right, id, weight) = things.remove(things.iter().position(|thing| thing.2 == oldest).unwrap());
+                    piles.remove(&left, &right, &id, weight);
+                }
+                assert_eq!(piles.oldest_of_most().copied(), looked_up(&things));
+            }
+            for (left, right, id, weight) in things {
+                piles.remove(&left, &right, &id, weight);
+            }
+            assert!(piles.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_goes_first_is_found_in_few_steps_among_many_things() {
+        const THINGS: u32 = 100_000;
+        let mut piles = Piles::default();
+        // Each pile has one thing: as many owners and addresses as there can be.
+        for n in 0..THINGS {
+            piles.add(&Counted(n), &Counted(n), Counted(n), 1);
+        }
+        let steps = Counted::steps(|| {
+            for n in THINGS..2 * THINGS {
+                piles.add(&Counted(n), &Counted(n), Counted(n), 1);
+                let Counted(oldest) = *piles.oldest_of_most().unwrap();
+                piles.remove(&Counted(oldest), &Counted(oldest), &Counted(oldest), 1);
+            }
+        });
+        assert!(steps < u64::from(THINGS) * 400, "{steps} steps for {THINGS} things");
+    }
+}
