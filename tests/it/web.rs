@@ -8,6 +8,7 @@ mod governing;
 mod guides;
 mod hostile;
 mod keeping;
+mod lengths;
 mod lists;
 mod making;
 mod overseeing;
