@@ -20,7 +20,7 @@
     "undefined", "unescape",
   ]) KEPT.add(name);
 
-  const NO_STRINGS = "code from strings is not available";
+  const NO_STRINGS = parts.noStrings;
 
   /** Packages name it as they load, and do without. */
   const refusedEval = {
