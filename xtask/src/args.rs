@@ -26,7 +26,7 @@ pub(crate) struct Args {
     pub(crate) tier: Option<String>,
     /// The host of an earlier version, which hosts of `cluster` are before they are renewed. Default: today's.
     pub(crate) before: Option<String>,
-    /// The short form of `soak`, whatever its minutes, of `faces`, and of what `dist` tries.
+    /// The short form of `soak`, whatever its minutes, of `faces`, of `bench victims`, and of what `dist` tries.
     pub(crate) short: bool,
     /// The long form of `faces`.
     pub(crate) full: bool,

@@ -178,7 +178,7 @@ async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
 
 /// A folder with a handler that imports, and a case of what it answers.
 async fn importing(shell: &Shell, name: &str, handler: &str, output: &Value) -> PathBuf {
-    let folder = begun(shell, name).await;
+    let folder = begun(shell, &format!("uses-{name}")).await;
     fs::remove_file(folder.join("handler.ts")).unwrap();
     fs::write(folder.join("handler.js"), handler).unwrap();
     let cases = json!([{ "name": "answers", "input": { "text": "a" }, "output": output }]);
@@ -215,7 +215,7 @@ async fn packages_that_only_know_of_code_from_strings_run_without_a_warning() {
         ),
     ] {
         let folder = importing(&shell, name, handler, &output).await;
-        let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(0).said("…cases   1/1");
+        let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(0).said("…\ncases   1/1");
         assert!(!ran.stdout.contains("code from strings") && !ran.stderr.contains("code from strings"), "{name}: {ran:?}");
     }
 }
