@@ -11,10 +11,14 @@ use tollhouse_config::{ForwardedHeader, ProxySettings};
 use url::{Host, Url};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The settings that make clients behind a proxy known by their addresses.
 const REMEDY: &str =
     "set TOLLHOUSE_TRUSTED_PROXIES to the proxy's address (127.0.0.1,::1 on this machine) and have it send X-Forwarded-For";
+
+/// The setting that says which URL clients use.
+const BASE_URL_REMEDY: &str = "set TOLLHOUSE_BASE_URL to the URL that clients use, which begins with https://";
 
 /// Something about how the host is reached that an operator should look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,6 +39,10 @@ pub struct Proxies {
     expected: bool,
     /// A proxy that is not trusted has passed on a request.
     seen: AtomicBool,
+    /// The host says of itself that it is reached without TLS.
+    is_plain: bool,
+    /// A proxy has passed on a request that came to it over TLS.
+    tls_seen: AtomicBool,
 }
 
 impl Proxies {
@@ -45,6 +53,8 @@ impl Proxies {
             settings: settings.clone(),
             expected: before_a_proxy(settings, listen, Some(base_url)).is_some(),
             seen: AtomicBool::new(false),
+            is_plain: !base_url.starts_with("https://"),
+            tls_seen: AtomicBool::new(false),
         }
     }
 
@@ -59,16 +69,18 @@ impl Proxies {
     /// The warnings that apply now.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        match (self.seen.load(Relaxed), self.expected) {
-            (true, _) => vec![seen()],
-            (false, true) => vec![expected()],
-            (false, false) => vec![],
-        }
+        let proxy = match (self.seen.load(Relaxed), self.expected) {
+            (true, _) => Some(seen()),
+            (false, true) => Some(expected()),
+            (false, false) => None,
+        };
+        proxy.into_iter().chain(self.tls_seen.load(Relaxed).then(base_url_missing)).collect()
     }
 
     /// The client's address of a request that came from `peer`.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
+        self.look_for_tls(peer, headers);
         if !self.trusts(peer) {
             self.look(peer, headers);
             return peer;
@@ -104,14 +116,21 @@ impl Proxies {
         values.flat_map(move |value| value.to_str().unwrap_or("unknown").rsplit(',').map(read))
     }
 
+    /// Notices a proxy that ends TLS for a host that calls itself by another URL: clients would be told that one, and pay for it.
+    fn look_for_tls(&self, peer: IpAddr, headers: &HeaderMap) {
+        if !self.is_plain || self.tls_seen.load(Relaxed) || !(is_near(peer) || self.trusts(peer)) {
+            return;
+        }
+        if is_over_tls(headers) && !self.tls_seen.swap(true, Relaxed) {
+            let Warning { message, .. } = base_url_missing();
+            tracing::warn!(proxy = %peer, remedy = BASE_URL_REMEDY, "{message}");
+        }
+    }
+
     /// Notices a proxy on this machine or in its network that should be trusted.
     fn look(&self, peer: IpAddr, headers: &HeaderMap) {
-        let is_near = match peer {
-            IpAddr::V4(peer) => peer.is_loopback() || peer.is_private(),
-            IpAddr::V6(peer) => peer.is_loopback() || peer.is_unique_local(),
-        };
         let passes_on = || headers.contains_key(&X_FORWARDED_FOR) || headers.contains_key(header::FORWARDED);
-        if is_near && passes_on() && !self.seen.swap(true, Relaxed) {
+        if is_near(peer) && passes_on() && !self.seen.swap(true, Relaxed) {
             let Warning { message, .. } = seen();
             tracing::warn!(proxy = %peer, remedy = REMEDY, "{message}");
         }
@@ -135,6 +154,30 @@ fn seen() -> Warning {
     let message = "a proxy passes requests on and is not trusted to name the client's address: what one of its clients does wrong, such \
                    as showing wrong credentials, is held against all of them";
     Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
+}
+
+fn base_url_missing() -> Warning {
+    let message = "a proxy passes requests on that came to it over https, and the host's own URL is another one: challenges and documents \
+                   tell clients that URL";
+    Warning { code: "base_url_missing", message: message.to_owned(), remedy: BASE_URL_REMEDY }
+}
+
+/// Whether an address is on this machine or in its network.
+fn is_near(peer: IpAddr) -> bool {
+    match peer {
+        IpAddr::V4(peer) => peer.is_loopback() || peer.is_private(),
+        IpAddr::V6(peer) => peer.is_loopback() || peer.is_unique_local(),
+    }
+}
+
+/// Whether a proxy says that the client's request came over TLS (RFC 7239, section 5.4).
+fn is_over_tls(headers: &HeaderMap) -> bool {
+    let texts = |name: &HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>();
+    let is_https = |text: &str| text.trim().trim_matches('"').eq_ignore_ascii_case("https");
+    let elements = texts(&header::FORWARDED);
+    let mut pairs = elements.iter().flat_map(|value| value.split([',', ';'])).filter_map(|pair| pair.trim().split_once('='));
+    pairs.any(|(name, value)| name.trim().eq_ignore_ascii_case("proto") && is_https(value))
+        || texts(&X_FORWARDED_PROTO).iter().any(|value| value.split(',').any(is_https))
 }
 
 /// Whether a URL leads to this machine alone.
@@ -215,6 +258,33 @@ mod tests {
             ("proto=https", "127.0.0.1"),
         ] {
             assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", value), ("x-forwarded-for", "203.0.113.1")]), wanted, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_ends_tls_before_a_host_without_a_public_url_is_noticed() {
+        let codes = |proxies: &Proxies| proxies.warnings().iter().map(|warning| warning.code).collect::<Vec<_>>();
+        let trusted = vec!["127.0.0.0/8".parse().unwrap()];
+        let new =
+            |url: &str| Proxies::new(&ProxySettings { trusted: trusted.clone(), ..ProxySettings::default() }, [127, 0, 0, 1].into(), url);
+        for (name, value, is_noticed) in [
+            ("x-forwarded-proto", "https", true),
+            ("x-forwarded-proto", "http, HTTPS", true),
+            ("x-forwarded-proto", "http", false),
+            ("forwarded", "for=192.0.2.1;Proto=\"https\"", true),
+            ("forwarded", "for=192.0.2.1;proto=http", false),
+            ("x-forwarded-for", "192.0.2.1", false),
+        ] {
+            for (url, peer, counts) in [
+                ("http://127.0.0.1:4020", "127.0.0.1", true),
+                ("http://tools.example", "10.0.0.1", true),
+                ("https://tools.example", "127.0.0.1", false),
+                ("http://127.0.0.1:4020", "192.0.2.9", false),
+            ] {
+                let proxies = new(url);
+                client(&proxies, peer, &[(name, value)]);
+                assert_eq!(codes(&proxies).contains(&"base_url_missing"), is_noticed && counts, "{name}: {value}, {url} {peer}");
+            }
         }
     }
 

@@ -207,6 +207,10 @@ async fn untrusted_proxy_is_reported() {
     assert_eq!((&warnings[0]["code"], warnings.as_array().unwrap().len()), (&json!("proxy_not_trusted"), 1), "{warnings}");
     assert!(warnings[0]["remedy"].as_str().unwrap().contains("TOLLHOUSE_TRUSTED_PROXIES"), "{warnings}");
     assert_eq!(host.log().matches(TOLD).count(), 1, "{}", host.log());
+    host.send(host.request(Method::GET, "/health/live").header("x-forwarded-proto", "https")).await.is(200);
+    let warnings = host.get("/health").await.is(200).json()["warnings"].clone();
+    assert_eq!((&warnings[1]["code"], warnings.as_array().unwrap().len()), (&json!("base_url_missing"), 2), "{warnings}");
+    assert!(warnings[1]["remedy"].as_str().unwrap().contains("TOLLHOUSE_BASE_URL") && host.log().contains("came to it over https"));
     let public = Host::builder().flag("--base-url", "https://tools.example").start().await;
     eventually("the log says so", std::time::Duration::from_secs(20), async || {
         public.log().contains("listens on loopback and has a public URL").then_some(())
