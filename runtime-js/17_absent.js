@@ -14,7 +14,8 @@
   const BYTES = "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`";
   const KEYS =
     "`crypto.subtle` has `digest` alone: bundle a package for the rest, for example `@noble/hashes` for HMAC and `@noble/curves` for signatures";
-  const STRINGS = "code from strings is not available";
+  const STRINGS =
+    "code from strings is not available: use a package that makes none, or have it write its code before you publish (ajv's standalone code, precompiled templates)";
 
   const ADVICE = new SafeMap();
   for (const [names, advice] of [
@@ -76,5 +77,6 @@
   }
 
   parts.advised = advised;
+  parts.noStrings = STRINGS;
   parts.habits = ObjectFreeze(habits);
 })(globalThis.__tollhouse);

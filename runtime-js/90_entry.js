@@ -23,7 +23,7 @@
     "undefined", "unescape",
   ]) KEPT.add(name);
 
-  const NO_STRINGS = "code from strings is not available";
+  const NO_STRINGS = parts.noStrings;
 
   /** Packages refer to it while they load, and work without it. */
   const refusedEval = {

@@ -1,10 +1,17 @@
 //! Warnings about likely mistakes in uploads. They never block.
 
+use std::net::IpAddr;
+
 use serde_json::{Map, Value};
+use tollhouse_capability::guard::addresses;
 use tollhouse_tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects};
 
 use super::{Catalog, Draft, HandlerDraft};
-use crate::safety::{Reach, reaches};
+use crate::safety::{Reach, line_of_code_from_strings, reaches};
+
+/// What to use where a package makes code from strings.
+const INSTEAD: &str =
+    "use a package that does not, or have it write its code before you publish (ajv's standalone code, precompiled templates)";
 
 /// Integers from 2^63 on are parsed as doubles, at least if they are negative.
 const LARGEST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
@@ -32,8 +39,15 @@ impl Catalog {
 
     /// Analyzing a source of one megabyte takes milliseconds.
     async fn reached(&self, endpoint: &Endpoint, source: String) -> Vec<String> {
-        let found = self.read(&endpoint.owner, move || reaches(&source)).await.unwrap_or_default();
-        found.iter().filter_map(|reach| warning(endpoint, reach)).collect()
+        let read = self.read(&endpoint.owner, move || (reaches(&source), line_of_code_from_strings(&source))).await;
+        let (found, from_strings) = read.unwrap_or_default();
+        let mut warnings: Vec<_> = found.iter().filter_map(|reach| warning(endpoint, reach)).collect();
+        warnings.extend(
+            from_strings.map(|line| {
+                format!("the handler makes code from strings (line {line}), which throws an EvalError in the sandbox: {INSTEAD}")
+            }),
+        );
+        warnings
     }
 }
 
@@ -43,6 +57,11 @@ fn odd(draft: &Draft) -> Vec<String> {
         (true, true) => warnings.push("`httpGetJson` reaches nothing: `allowedHosts` is empty".to_owned()),
         (false, false) => warnings.push("`allowedHosts` serves nothing: `capabilities.httpGetJson` is not asked for".to_owned()),
         (true, false) | (false, true) => {}
+    }
+    for host in &draft.allowed_hosts {
+        if let Some(why) = unreachable(host) {
+            warnings.push(format!("`{host}` in allowedHosts cannot be reached: {why}, unless the operator lets tools reach it"));
+        }
     }
     if draft.description.trim().is_empty() {
         warnings.push("the description is empty: agents find a tool by it".to_owned());
@@ -78,6 +97,15 @@ fn odd(draft: &Draft) -> Vec<String> {
         warnings.push(format!("the inputSchema is a union or a reference at its root: {reason}"));
     }
     warnings
+}
+
+/// Why the guard refuses every host that an entry of `allowedHosts` stands for.
+fn unreachable(entry: &str) -> Option<&'static str> {
+    let entry = entry.strip_prefix("*.").unwrap_or(entry).to_ascii_lowercase();
+    match entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => addresses::refusal(address),
+        Err(_) => addresses::name_refusal(&entry),
+    }
 }
 
 /// Returns whether a value contains an integer that was too large for 64 bits when it was parsed.

@@ -121,6 +121,7 @@ fn in_file(file: &std::path::Path) -> Result<Value> {
     } else {
         places::read(file)?.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?
     };
+    let text = places::without_mark(text);
     let mut read: Value = serde_json::from_str(&text).map_err(|error| Error::usage(format!("`{}` is no JSON: {error}", file.display())))?;
     Ok(if read["policy"].is_object() { read["policy"].take() } else { read })
 }

@@ -57,15 +57,17 @@ impl From<Unread> for Fault {
     }
 }
 
-/// The whole body of a request of `peer`, if it has at most `limit` bytes.
+/// The whole body of a request of `peer` with these headers, if it has at most `limit` bytes.
 ///
 /// Of what is refused some more is read and thrown away: a client that is still sending when the connection closes never
-/// sees why.
-pub async fn read(intake: &Intake, peer: IpAddr, body: Body, limit: usize) -> Result<Bytes, Fault> {
+/// sees why. A client that waits for `100 Continue` sends nothing yet, and gets the refusal in its place.
+pub async fn read(intake: &Intake, peer: IpAddr, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Fault> {
     let settings = &intake.bodies;
     let mut stream = body.into_data_stream();
     if stream.size_hint().lower() > limit as u64 {
-        _ = tokio::time::timeout(DRAIN, drain(stream)).await;
+        if !waits(headers) {
+            _ = tokio::time::timeout(DRAIN, drain(stream)).await;
+        }
         return Err(Unread::TooLarge { limit }.into());
     }
     let whole = settings.time.map(|time| Instant::now() + time);
@@ -93,6 +95,11 @@ pub async fn read(intake: &Intake, peer: IpAddr, body: Body, limit: usize) -> Re
 /// The text without a byte order mark, which readers of JSON may skip (RFC 8259, 8.1).
 fn without_mark(text: Bytes) -> Bytes {
     if text.starts_with(MARK) { text.slice(MARK.len()..) } else { text }
+}
+
+/// Whether a client sends its body only once it is asked to (RFC 9110, 10.1.1).
+fn waits(headers: &HeaderMap) -> bool {
+    headers.get(header::EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 async fn drain(mut stream: BodyDataStream) {

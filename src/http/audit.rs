@@ -50,7 +50,7 @@ pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Reques
     // Looked up once: what is entered and what is allowed cannot differ.
     parts.extensions.insert(Known(caller.clone()));
     let Some(caller) = caller else { return next.run(Request::from_parts(parts, body)).await };
-    let read = body::read(&auditing.shared.intake, peer(&parts.extensions), body, body::MANAGEMENT_BODY_BYTES).await;
+    let read = body::read(&auditing.shared.intake, peer(&parts.extensions), &parts.headers, body, body::MANAGEMENT_BODY_BYTES).await;
     let named = match &read {
         Ok(body) => aside(body.len(), || Named::in_body(body)).await,
         Err(_) => Named::default(),

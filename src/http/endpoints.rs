@@ -68,7 +68,7 @@ impl FromRequestParts<Http> for Came {
 pub(super) async fn management_body(request: Request, http: &Http, most: usize) -> Result<Bytes, Fault> {
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;
-    body::read(&http.shared.intake, peer(&parts.extensions), body, most).await
+    body::read(&http.shared.intake, peer(&parts.extensions), &parts.headers, body, most).await
 }
 
 /// What uploads are refused for.

@@ -57,7 +57,7 @@ async fn invoke(
 ) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     body::check_call(&parts.headers)?;
-    let text = body::read(&calling.shared.intake, peer.ip(), body, MOST_BYTES).await?;
+    let text = body::read(&calling.shared.intake, peer.ip(), &parts.headers, body, MOST_BYTES).await?;
     let Invoke { slug, input, quote_id, stream } =
         body::verbatim::<Invoke<Verbatim>, Invoke<IgnoredAny>>(&text, Code::InvalidMember).await?;
     let quote = named(quote_id, quote(&parts.headers))?;

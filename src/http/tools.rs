@@ -170,7 +170,7 @@ async fn paid_input(calling: &Calling, peer: IpAddr, offered: &Offered, parts: &
 async fn body_input(calling: &Calling, peer: IpAddr, limits: &Limits, headers: &HeaderMap, body: Body) -> Result<Input, Fault> {
     body::check_call(headers)?;
     let limit = usize::try_from(limits.input_bytes).unwrap_or(usize::MAX);
-    Ok(Input::Body(body::read(&calling.shared.intake, peer, body, limit).await?))
+    Ok(Input::Body(body::read(&calling.shared.intake, peer, headers, body, limit).await?))
 }
 
 /// The fields of a query, and of too many as many as tell that.

@@ -101,7 +101,8 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         let message = "answers are `application/json` or `text/event-stream`";
         return Fault::new(Code::NotAcceptable, message).into_response();
     };
-    let body = match body::read(&transport.front.services.shared.intake, peer(&parts.extensions), body, MAX_BODY_BYTES).await {
+    let intake = &transport.front.services.shared.intake;
+    let body = match body::read(intake, peer(&parts.extensions), &parts.headers, body, MAX_BODY_BYTES).await {
         Ok(body) => body,
         Err(unread) => return unread.into_response(),
     };

@@ -215,3 +215,69 @@ async fn publishing_warns_of_what_reaches_no_model() {
         }
     }
 }
+
+#[tokio::test]
+async fn publishing_warns_of_hosts_that_cannot_be_reached_and_of_code_from_strings() {
+    let host = Host::start().await;
+    let warnings = async |hosts: &[&str], source: &str| {
+        let mut tool = js("warned", 0.0, source);
+        tool["description"] = json!("Says it again.");
+        tool["inputSchema"] = json!({ "type": "object" });
+        tool["outputSchema"] = json!({ "type": "object" });
+        tool["capabilities"] = json!({ "httpGetJson": !hosts.is_empty() });
+        tool["allowedHosts"] = json!(hosts);
+        let checked = host.manage(Method::POST, "/ai/endpoints/check", &tool).await.is(200).json();
+        let warnings = checked["check"]["warnings"].as_array().unwrap();
+        warnings.iter().map(|warning| warning.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for unreachable in [
+        "a.internal",
+        "*.internal.corp",
+        "printer.local",
+        "10.1.2.3",
+        "127.0.0.1",
+        "169.254.169.254",
+        "[::1]",
+        "[fd00::1]",
+        "a.example",
+        "2.0.0.10.in-addr.arpa",
+    ] {
+        let warned = warnings(&["api.stripe.com", unreachable], SAYS).await;
+        assert!(warned.len() == 1 && warned[0].starts_with(&format!("`{unreachable}` in allowedHosts cannot be reached")), "{warned:?}");
+    }
+    assert_eq!(warnings(&["api.stripe.com", "*.github.io", "1.1.1.1", "[2606:4700::1111]", "local.dev"], SAYS).await, [""; 0]);
+    let source = "const add = new Function('a', 'b', 'return a + b');\nexport default (req) => add(1, 2);";
+    let warned = warnings(&[], source).await;
+    assert!(warned.len() == 1 && warned[0].contains("(line 1)") && warned[0].contains("EvalError"), "{warned:?}");
+    let known = "const known = { '%Function%': Function };\nexport default (req) => typeof known;";
+    assert_eq!(warnings(&[], known).await, [""; 0], "a package that only knows the name is none");
+}
+
+/// openapi-typescript gives a whole document up for one reference that leads nowhere, and for a name that it cannot write.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stock_generator_makes_types_of_every_page_of_openapi_json() {
+    let (host, slugs) = host().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut pages: Vec<_> = slugs.chunks(20).map(|page| format!("/openapi.json?tools={}", page.join(","))).collect();
+    pages.extend(["/openapi.json".to_owned(), "/docs/openapi.json".to_owned()]);
+    for (n, page) in pages.iter().enumerate() {
+        let document = host.get(page).await.is(200).json();
+        let (from, to) = (folder.path().join(format!("{n}.json")), folder.path().join(format!("{n}.ts")));
+        std::fs::write(&from, document.to_string()).unwrap();
+        let script = clients().join("node_modules/openapi-typescript/bin/cli.js");
+        let made = Command::new("node").arg(script).arg(&from).arg("--output").arg(&to).output().await.unwrap();
+        assert!(made.status.success(), "{page}: {}", String::from_utf8_lossy(&made.stderr));
+        let types = std::fs::read_to_string(&to).unwrap();
+        for path in document["paths"].as_object().unwrap().keys() {
+            assert!(types.contains(&format!("\"{path}\": ")), "{page} has no type of {path}");
+        }
+        let compiled = Command::new("node")
+            .arg(clients().join("node_modules/typescript/bin/tsc"))
+            .args(["--noEmit", "--strict", "--skipLibCheck"])
+            .arg(&to)
+            .output()
+            .await
+            .unwrap();
+        assert!(compiled.status.success(), "{page}: {}", String::from_utf8_lossy(&compiled.stdout));
+    }
+}

@@ -214,3 +214,26 @@ async fn the_head_of_a_challenge_passes_a_stock_nginx() {
     let whole = &answer.json()["paymentRequired"]["extensions"]["bazaar"];
     assert!(whole.to_string().contains("property59"), "the body has all of it");
 }
+
+/// `100 Continue` was sent before 413: a client sent eight megabytes for nothing.
+#[tokio::test]
+async fn who_asks_before_it_sends_a_long_body_is_refused_before() {
+    let host = host().await;
+    let json = "host: a\r\ncontent-type: application/json\r\naccept: application/json\r\nexpect: 100-Continue\r\n";
+    for (path, key) in [("/tools/echo", ""), ("/ai/invoke", ""), ("/ai/mcp", ""), ("/ai/endpoints/check", "key")] {
+        let key = if key.is_empty() { String::new() } else { format!("x-admin-token: {}\r\n", host.admin) };
+        let mut waits = Raw::open(&host).await;
+        waits.send(format!("POST {path} HTTP/1.1\r\n{json}{key}content-length: 20000000\r\n\r\n")).await;
+        let (head, body) = waits.answer().await;
+        assert!(head.starts_with("http/1.1 413") && body.contains("body_too_large"), "{path}: {head}{body}");
+        assert_eq!(waits.rest().await, b"", "{path}: the connection has ended");
+    }
+    let mut goes_on = Raw::open(&host).await;
+    goes_on.send(format!("POST /tools/echo HTTP/1.1\r\n{json}content-length: 2\r\n\r\n")).await;
+    assert_eq!((goes_on.line().await, goes_on.line().await), ("HTTP/1.1 100 Continue".to_owned(), String::new()));
+    goes_on.send("{}").await;
+    let (head, _) = goes_on.answer().await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    // One that does not ask has its body read, so that it hears why it is refused.
+    host.call("echo", &json!({ "text": "x".repeat(256 << 10) })).await.fails(413, "body_too_large", "caller");
+}

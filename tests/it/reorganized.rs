@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Chain, Host, HostBuilder, PAY_TO, Payer, chain::GAS_KEY, eventually, js, tollhouse};
+use crate::harness::{Chain, Host, HostBuilder, PAY_TO, Payer, chain::GAS_KEY, eventually, js, postgres::Postgres, tollhouse};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 const FUNDS: u64 = 1_000_000;
@@ -30,6 +30,19 @@ async fn settled(chain: &Chain, host: &Host) -> (String, String, String) {
 async fn state(host: &Host, receipt: &str) -> Option<Value> {
     let answer = host.get(&format!("/ai/receipts/{receipt}")).await.is(200).json();
     answer.get("settlement").cloned()
+}
+
+/// How many rows of payments are stored, those of watched settlements among them.
+async fn payments(host: &Host) -> u64 {
+    host.get("/health").await.is(200).json()["stored"]["payments"]["count"].as_u64().unwrap()
+}
+
+/// Takes back all that happened since, and waits until a host says so of a receipt.
+async fn taken_back(chain: &Chain, snapshot: &Value, host: &Host, receipt: &str) -> Value {
+    chain.rpc("evm_revert", json!([snapshot])).await;
+    let told = eventually("it is noticed", LONG, async || state(host, receipt).await).await;
+    assert_eq!((&told["state"], chain.balance(PAY_TO).await), (&json!("reorganized"), 0));
+    told
 }
 
 async fn admin(host: &Host, path: &str) -> Value {
@@ -76,7 +89,16 @@ async fn a_block_that_is_replaced_by_another_of_its_height_is_noticed() {
     chain.rpc("anvil_reorg", json!([1, []])).await;
     let mined = chain.rpc("eth_getTransactionReceipt", json!([transaction])).await;
     if !mined.is_null() {
-        // The transaction is in the new block, so nothing was reverted.
+        // It is in the new block: nothing was taken back, and what is watched is that block until it is safe.
+        for _ in 0..3 {
+            assert_eq!(state(&host, &receipt).await, None);
+            assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        let before = payments(&host).await;
+        chain.rpc("anvil_mine", json!(["0x5"])).await;
+        eventually("its row goes", LONG, async || (payments(&host).await < before).then_some(())).await;
+        assert_eq!((state(&host, &receipt).await, admin(&host, "/ai/admin/ledger").await["agrees"].clone()), (None, json!(true)));
         return;
     }
     let told = eventually("it is noticed", LONG, async || state(&host, &receipt).await).await;
@@ -90,12 +112,8 @@ async fn a_settlement_whose_block_is_safe_is_watched_no_more() {
     host.publish(&js("echo", 0.01, ECHO)).await;
     let (receipt, ..) = settled(&chain, &host).await;
     chain.rpc("anvil_mine", json!(["0x5"])).await;
-    let before = host.get("/health").await.is(200).json()["stored"]["payments"]["count"].as_u64().unwrap();
-    eventually("its row goes", LONG, async || {
-        let now = host.get("/health").await.is(200).json()["stored"]["payments"]["count"].as_u64().unwrap();
-        (now < before).then_some(())
-    })
-    .await;
+    let before = payments(&host).await;
+    eventually("its row goes", LONG, async || (payments(&host).await < before).then_some(())).await;
     assert_eq!(state(&host, &receipt).await, None);
 }
 
@@ -114,4 +132,84 @@ async fn a_call_is_answered_once_its_settlement_has_the_confirmations_that_are_s
     assert!(!call.is_finished());
     chain.rpc("anvil_mine", json!(["0x1"])).await;
     call.await.unwrap().unwrap().is(200);
+}
+
+#[tokio::test]
+async fn a_facilitators_settlement_that_is_taken_back_is_noticed_by_the_hosts_node() {
+    let chain = Chain::start().await;
+    let facilitator = chain.stock_facilitator().await;
+    let host = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_RPC_URL", &chain.url).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let snapshot = chain.rpc("evm_snapshot", json!([])).await;
+    let (receipt, transaction, _) = settled(&chain, &host).await;
+    assert_eq!((state(&host, &receipt).await, chain.balance(PAY_TO).await), (None, 10_000));
+    assert_eq!(taken_back(&chain, &snapshot, &host, &receipt).await["transaction"], transaction);
+    assert_eq!(admin(&host, "/ai/admin/ledger").await["reorganized"][0]["receiptId"], receipt);
+}
+
+#[tokio::test]
+async fn a_permits_settlement_that_is_taken_back_is_noticed() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
+    tool["maxPriceUsd"] = json!(0.05);
+    host.publish(&tool).await;
+    let challenge = eventually("a permit is asked for", LONG, async || {
+        let challenge = host.challenge("meter").await;
+        (challenge["accepts"][0]["scheme"] == "upto").then_some(challenge)
+    })
+    .await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    chain.approve(&payer.address).await;
+    let snapshot = chain.rpc("evm_snapshot", json!([])).await;
+    let receipt = host.call_paid("meter", &json!({}), &payer.permit(&challenge)).await.is(200).receipt_id();
+    assert_eq!((state(&host, &receipt).await, chain.balance(PAY_TO).await), (None, 12_300));
+    taken_back(&chain, &snapshot, &host, &receipt).await;
+    assert_eq!(admin(&host, "/ai/admin/ledger").await["reorganized"][0]["receiptId"], receipt);
+}
+
+#[tokio::test]
+async fn a_registrations_settlement_that_is_taken_back_is_noticed() {
+    const REGISTER: &str = "/ai/builders/register";
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    let (payer, applicant) = (Payer::new(), json!({ "name": "Toolsmith" }));
+    chain.mint(&payer.address, 100 * FUNDS).await;
+    let challenge = host.post(REGISTER, &applicant).await.is(402).decoded("payment-required");
+    let snapshot = chain.rpc("evm_snapshot", json!([])).await;
+    let payment = payer.pay(&challenge);
+    let request = host.request(reqwest::Method::POST, REGISTER).header(payment.header, payment.encoded()).json(&applicant);
+    host.send(request).await.is(200);
+    let receipt = eventually("it has a receipt", LONG, async || {
+        host.payment(&payment.id()).await.and_then(|payment| payment["receiptId"].as_str().map(str::to_owned))
+    })
+    .await;
+    assert!(state(&host, &receipt).await.is_none() && chain.balance(PAY_TO).await > 0);
+    taken_back(&chain, &snapshot, &host, &receipt).await;
+    assert_eq!(admin(&host, "/ai/admin/ledger").await["reorganized"][0]["receiptId"], receipt);
+}
+
+/// One host of a database watches for all, and another one goes on where it ends.
+#[tokio::test]
+async fn settlements_of_every_host_of_a_database_are_watched_also_once_the_first_has_ended() {
+    let (chain, server) = (Chain::start().await, Postgres::start());
+    let how = evm(&chain).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tools.example");
+    let mut first = how.start().await;
+    let second = first.beside().await;
+    first.publish(&js("echo", 0.01, ECHO)).await;
+    let snapshot = chain.rpc("evm_snapshot", json!([])).await;
+    let (of_first, ..) = settled(&chain, &first).await;
+    let (of_second, ..) = settled(&chain, &second).await;
+    assert_eq!((state(&first, &of_second).await, state(&second, &of_first).await), (None, None));
+    first.kill9();
+    taken_back(&chain, &snapshot, &second, &of_first).await;
+    taken_back_too(&second, &of_second).await;
+    let ledger = admin(&second, "/ai/admin/ledger").await;
+    assert_eq!((&ledger["agrees"], ledger["reorganized"].as_array().unwrap().len()), (&json!(false), 2), "{ledger}");
+}
+
+async fn taken_back_too(host: &Host, receipt: &str) {
+    let told = eventually("it is noticed", LONG, async || state(host, receipt).await).await;
+    assert_eq!(told["state"], "reorganized");
 }

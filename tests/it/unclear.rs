@@ -166,3 +166,48 @@ async fn without_a_node_one_transaction_pays_for_one_receipt() {
     assert!(host.log().contains("a transaction pays for another receipt already"), "{}", host.log());
     host.call_paid("echo", &json!({}), &first).await.is(200);
 }
+
+/// The same of permits, which the host's own transaction takes.
+#[tokio::test]
+async fn a_permit_whose_transaction_was_broadcast_is_settled_whatever_the_gateway_answers() {
+    let chain = Chain::start().await;
+    let gateway = Gateway::before(&chain.url).await;
+    let host = evm(&gateway.url).start().await;
+    let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
+    tool["maxPriceUsd"] = json!(0.05);
+    host.publish(&tool).await;
+    let challenge = eventually("a permit is asked for", LONG, async || {
+        let challenge = host.challenge("meter").await;
+        (challenge["accepts"][0]["scheme"] == "upto").then_some(challenge)
+    })
+    .await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    chain.approve(&payer.address).await;
+    let mut paid = 0;
+    for (n, (status, body)) in unclear().into_iter().enumerate() {
+        for forwards in [true, false] {
+            // A refusal of a transaction that the node does not have is one. Of the rest, each third is enough.
+            if n % 3 != 0 || !forwards && status == 200 && body.contains("insufficient funds") {
+                continue;
+            }
+            let case = format!("{status} {body}, forwarded: {forwards}");
+            gateway.answer_next(Odd { forwards, status, body: body.clone() });
+            let (sent, payment) = (gateway.sent(), payer.permit(&challenge));
+            let answer = host.call_paid("meter", &json!({}), &payment).await;
+            assert!(gateway.sent() > sent, "{case}");
+            if answer.status != 200 {
+                nobody_knows(&answer);
+            }
+            eventually(&case, LONG, async || {
+                chain.rpc("anvil_mine", json!(["0x1"])).await;
+                host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
+            })
+            .await;
+            host.call_paid("meter", &json!({}), &payment).await.is(200);
+            paid += 1;
+            assert_eq!(chain.balance(PAY_TO).await, paid * 12_300, "{case}");
+        }
+    }
+    assert!(paid > 10);
+}

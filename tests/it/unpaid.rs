@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles, eventually, js};
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles, eventually, js, postgres::Postgres};
 
 const PRICE: f64 = 0.01;
 const MICROS: u64 = 10_000;
@@ -145,6 +145,38 @@ async fn identical_calls_with_one_key_at_once_are_one_call_whatever_the_credit_h
         let mut receipts: Vec<_> = answers.into_iter().map(|answer| answer.is(200).receipt_id()).collect();
         receipts.dedup();
         assert_eq!((receipts.len(), host.credit_balance(&credit).await), (1, 0), "round {round}");
+    }
+}
+
+/// The same by the other ways of calling a tool. A second host of the same store is another process.
+#[tokio::test]
+async fn identical_calls_with_one_key_at_once_are_one_call_over_mcp_by_invoke_and_at_two_hosts() {
+    const KEY: &str = "tollhouse/idempotencyKey";
+    const CREDIT: &str = "tollhouse/credit";
+    let server = Postgres::start();
+    let how = Host::builder().env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tools.example");
+    let first = how.start().await;
+    let second = first.beside().await;
+    first.publish(&js("moody", PRICE, MOODY)).await;
+    for round in 0..6 {
+        let (credit, key) = (first.mint(PRICE).await, format!("round-{round}"));
+        let calls = (0..12).map(|n| {
+            let host = if n % 2 == 0 { &first } else { &second };
+            let (credit, key) = (credit.clone(), key.clone());
+            async move {
+                if round % 2 == 0 {
+                    let request = host.request(Method::POST, "/ai/invoke").header("x-developer-credit", &credit);
+                    let request = request.header("idempotency-key", &key).json(&json!({ "slug": "moody", "input": {} }));
+                    return Host::try_send(request).await.unwrap().is(200).receipt_id();
+                }
+                let told = host.mcp().call("moody", json!({}), json!({ CREDIT: credit, KEY: key })).await;
+                told["_meta"]["tollhouse/receipt"]["receiptId"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
+            }
+        });
+        let mut receipts = futures_util::future::join_all(calls).await;
+        receipts.sort_unstable();
+        receipts.dedup();
+        assert_eq!((receipts.len(), first.credit_balance(&credit).await), (1, 0), "round {round}: {receipts:?}");
     }
 }
 

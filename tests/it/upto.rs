@@ -10,7 +10,7 @@ use crate::{
     clients::pays_with,
     harness::{
         Chain, Host, HostBuilder, Loses, Lossy, PAY_TO, Payer, Payment,
-        chain::{CHAIN_PAYER_KEY, GAS_KEY},
+        chain::{BASE_SEPOLIA, CHAIN_PAYER_KEY, GAS_KEY},
         eventually, js,
         permit::PERMIT2,
     },
@@ -262,4 +262,43 @@ async fn a_permit_that_can_no_longer_be_taken_is_refused_by_the_chain() {
     let state = found(&chain, &host, &ended).await;
     assert_eq!((&state["state"], &state["reason"]), (&json!("refused"), &json!("permit2_deadline_expired")));
     assert_eq!(balances(&chain, &payer).await, (FUNDS, 0));
+}
+
+/// Ten permits over the money for one ran ten times, and one was paid.
+#[tokio::test]
+async fn permits_at_once_run_no_more_often_than_the_balance_or_the_allowance_covers() {
+    const SLOW: &str = "export default async ({ input }, ctx) => {
+        await new Promise((done) => setTimeout(done, 5_000));
+        await ctx.charge('0.05');
+        return { echo: input };
+    };";
+    let chain = Chain::start().await;
+    let host = metered(evm(&chain)).await;
+    let mut tool = js("slow", 0.0, SLOW);
+    tool["maxPriceUsd"] = json!(0.05);
+    tool["limits"] = json!({ "wallMs": 30_000 });
+    host.publish(&tool).await;
+    let challenge = host.challenge("slow").await;
+    let price: u64 = MOST.parse().unwrap();
+    for (funds, allowance) in [(price, None), (FUNDS, Some(price))] {
+        let payer = Payer::new();
+        chain.mint(&payer.address, funds).await;
+        chain.approve(&payer.address).await;
+        if let Some(allowance) = allowance {
+            let approve = format!("0x095ea7b3{:0>64}{allowance:064x}", &PERMIT2[2..]);
+            chain.send(json!({ "from": payer.address, "to": BASE_SEPOLIA.1, "data": approve })).await;
+        }
+        let calls = (0..10).map(|n| {
+            let request = host.paid_request("slow", &json!({ "n": n }), &payer.permit(&challenge));
+            async { Host::try_send(request).await.unwrap() }
+        });
+        let answers = futures_util::future::join_all(calls).await;
+        let mut statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [&[200][..], &[429; 9]].concat(), "{funds} {allowance:?}: {}", host.log());
+        for answer in answers.iter().filter(|answer| answer.status == 429) {
+            answer.fails(429, "rate_limited", "caller");
+        }
+        assert_eq!(chain.balance(&payer.address).await, funds - price);
+    }
 }

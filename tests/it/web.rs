@@ -9,6 +9,7 @@ mod governing;
 mod guides;
 mod hostile;
 mod keeping;
+mod lengths;
 mod lists;
 mod making;
 mod overseeing;

@@ -51,7 +51,7 @@ cargo xtask bench mcp  [--seconds N]                     MCP's tools/call beside
 cargo xtask bench paid [--seconds N]                     paid calls on a chain beside Express and its x402 middleware, and durable ones a second
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
 cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start behind ever more receipts, on disk and in a database
-cargo xtask bench victims [--seconds N]                  others' calls beside what one address can do, at 10,000 endpoints
+cargo xtask bench victims [--seconds N] [--short]        others' calls beside what one address can do, at 10,000 endpoints
 cargo xtask bench fairness [--seconds N]                 one builder's attacks beside another's calls: none of these is refused
 cargo xtask bench neighbours [--seconds N]               p99 of a call beside attackers, as a ratio to that beside honest neighbours
 cargo xtask bench search                                 how often the search finds what is meant, and how long it takes

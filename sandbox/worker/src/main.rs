@@ -28,6 +28,7 @@ mod memory;
 mod nesting;
 mod op_queue;
 mod ops;
+mod pattern;
 mod pump;
 mod rehearsal;
 mod schema;

@@ -15,7 +15,11 @@ use regex_syntax::ast::ErrorKind;
 use serde_json::Value;
 use tollhouse_protocol::{FAILED, Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUCTURED, SchemaFault, Side, ToolReply, are_blocks};
 
-use crate::{budget::Budget, heap};
+use crate::{
+    budget::Budget,
+    heap,
+    pattern::{self, Originals},
+};
 
 /// Maximum memory of one compiled regular expression, in bytes. Linear-time engine.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -40,8 +44,13 @@ const MAX_NAMES: usize = 8;
 /// anything.
 #[derive(Default)]
 pub(crate) struct Schemas {
-    input: Option<Validator>,
-    output: Option<Validator>,
+    input: Option<Compiled>,
+    output: Option<Compiled>,
+}
+
+struct Compiled {
+    validator: Validator,
+    originals: Originals,
 }
 
 impl Schemas {
@@ -97,7 +106,7 @@ impl Schemas {
         })
     }
 
-    fn of(&self, side: Side) -> Option<&Validator> {
+    fn of(&self, side: Side) -> Option<&Compiled> {
         match side {
             Side::Input => self.input.as_ref(),
             Side::Output => self.output.as_ref(),
@@ -112,7 +121,7 @@ fn within<T>(budget: &Budget, limits: &Limits, side: Side, what: impl FnOnce() -
     what()
 }
 
-fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Validator, SchemaFault> {
+fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, SchemaFault> {
     let fault = |pointer: &str, message: Cow<'_, str>| SchemaFault {
         side,
         pointer: cut(pointer.to_owned(), limits),
@@ -122,7 +131,18 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Validator, 
     if !schema.is_object() && !schema.is_boolean() {
         return Err(fault("", "a schema is an object or a boolean".into()));
     }
-    compile(&schema).map_err(|error| fault(error.instance_path().as_str(), older(&error).unwrap_or_else(|| plain(&error)).into()))
+    let (mut rewritten, mut originals) = (schema.clone(), Originals::new());
+    pattern::rewrite(&mut rewritten, &mut originals);
+    if let Ok(validator) = compile(&rewritten) {
+        return Ok(Compiled { validator, originals });
+    }
+    // What is wrong is told by the schema as it was written. A pattern that is too large only once it is rewritten is matched as the engine
+    // reads it.
+    let originals = Originals::new();
+    match compile(&schema) {
+        Ok(validator) => Ok(Compiled { validator, originals }),
+        Err(error) => Err(fault(error.instance_path().as_str(), older(&error).unwrap_or_else(|| plain(&error, &originals)).into())),
+    }
 }
 
 /// Compiles a schema with a linear-time regular expression engine. If a pattern uses lookaround or
@@ -183,7 +203,7 @@ fn parse(json: &[u8]) -> Result<Value, Vec<Problem>> {
 
 /// A schema with the limits for its use.
 struct Fit<'a> {
-    schema: &'a Validator,
+    schema: &'a Compiled,
     side: Side,
     budget: &'a Budget,
     limits: &'a Limits,
@@ -192,7 +212,7 @@ struct Fit<'a> {
 impl Fit<'_> {
     /// Validates `value`, which is located at `pointer`.
     fn check(&self, pointer: &str, value: &Value) -> Result<(), Vec<Problem>> {
-        if self.schema.is_valid(value) { Ok(()) } else { Err(self.list(pointer, value)) }
+        if self.schema.validator.is_valid(value) { Ok(()) } else { Err(self.list(pointer, value)) }
     }
 
     fn list(&self, pointer: &str, value: &Value) -> Vec<Problem> {
@@ -200,9 +220,9 @@ impl Fit<'_> {
         let _memory = heap::limit(LISTING_BYTES);
         let told = |error: ValidationError<'_>| Problem {
             pointer: cut(format!("{pointer}{}", error.instance_path()), self.limits),
-            message: cut(plain(&error), self.limits),
+            message: cut(plain(&error, &self.schema.originals), self.limits),
         };
-        self.schema.iter_errors(value).take(MAX_PROBLEMS).map(told).collect()
+        self.schema.validator.iter_errors(value).take(MAX_PROBLEMS).map(told).collect()
     }
 }
 
@@ -212,7 +232,7 @@ fn problem(pointer: &str, message: String) -> Vec<Problem> {
 
 /// Returns the error's text without the invalid value, which may be long or private. Field names
 /// are included.
-fn plain(error: &ValidationError<'_>) -> String {
+fn plain(error: &ValidationError<'_>, originals: &Originals) -> String {
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("{property} is required"),
         ValidationErrorKind::AdditionalProperties { unexpected } => {
@@ -229,6 +249,9 @@ fn plain(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Format { format } if format == "regex" => misfit_of_pattern(error.instance().as_str().unwrap_or_default()),
         ValidationErrorKind::BacktrackLimitExceeded { .. } => {
             format!("matching the regular expression took more than {BACKTRACKS} steps back, so the value counts as not matching")
+        }
+        ValidationErrorKind::Pattern { pattern } => {
+            format!("the value does not match {:?}", originals.get(pattern).unwrap_or(pattern))
         }
         _ => error.masked_with("the value").to_string(),
     }

@@ -10,7 +10,7 @@ use hickory_resolver::{
     config::{ConnectionConfig, NameServerConfig, ResolverOpts},
     proto::{
         op::{Message, OpCode, ResponseCode},
-        rr::{RData, Record, RecordType},
+        rr::{Name, RData, Record, RecordType, rdata::CNAME},
     },
 };
 use tokio::{
@@ -24,6 +24,19 @@ use crate::guard::{Dns, Lookup};
 /// Answers queries: addresses of a kind for a name, with their TTL in seconds. `None` sends no answer.
 type Zone = dyn Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync;
 
+/// What a server knows.
+#[derive(Clone)]
+struct Zoned {
+    aliases: Arc<Aliases>,
+    addresses: Arc<Zone>,
+}
+
+impl Zoned {
+    fn without_aliases(addresses: Arc<Zone>) -> Self {
+        Self { aliases: Arc::new(|_| None), addresses }
+    }
+}
+
 /// A name server that counts queries.
 pub struct NameServer {
     address: SocketAddr,
@@ -32,6 +45,9 @@ pub struct NameServer {
     /// Whether it also answers over TCP.
     truncates: bool,
 }
+
+/// The name that a name stands for, if it is an alias.
+type Aliases = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 type Asking = watch::Sender<(BTreeSet<String>, usize)>;
 
@@ -55,18 +71,18 @@ impl NameServer {
                 break (tcp, socket);
             }
         };
-        let zone: Arc<Zone> = Arc::new(zone);
+        let zone = Zoned::without_aliases(Arc::new(zone));
         let (asking, _) = watch::channel(Default::default());
-        tokio::spawn(serve_tcp(tcp, Arc::clone(&zone), asking.clone()));
+        tokio::spawn(serve_tcp(tcp, zone.clone(), asking.clone()));
         Self::at(socket, ResponseCode::NXDomain, zone, asking, true)
     }
 
     async fn answering(without: ResponseCode, zone: Arc<Zone>) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        Self::at(socket, without, zone, watch::channel(Default::default()).0, false)
+        Self::at(socket, without, Zoned::without_aliases(zone), watch::channel(Default::default()).0, false)
     }
 
-    fn at(socket: UdpSocket, without: ResponseCode, zone: Arc<Zone>, asking: Asking, truncates: bool) -> Self {
+    fn at(socket: UdpSocket, without: ResponseCode, zone: Zoned, asking: Asking, truncates: bool) -> Self {
         let (address, asked) = (socket.local_addr().unwrap(), asking.subscribe());
         tokio::spawn(serve(socket, without, zone, asking, truncates));
         Self { address, asked, truncates }
@@ -75,6 +91,16 @@ impl NameServer {
     /// Returns a resolver that uses this server the way the host uses its own.
     pub fn lookup(&self) -> Arc<dyn Lookup> {
         Arc::new(Dns::new(self.settings()))
+    }
+
+    /// Answers a question about an alias with the name that it stands for alone, and others as [`start`](Self::start).
+    pub async fn aliasing(
+        aliases: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static,
+    ) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let zone = Zoned { aliases: Arc::new(aliases), addresses: Arc::new(zone) };
+        Self::at(socket, ResponseCode::NXDomain, zone, watch::channel(Default::default()).0, false)
     }
 
     /// Returns settings with this server only.
@@ -108,7 +134,7 @@ impl NameServer {
     }
 }
 
-async fn serve(socket: UdpSocket, without: ResponseCode, zone: Arc<Zone>, asking: Asking, truncates: bool) {
+async fn serve(socket: UdpSocket, without: ResponseCode, zone: Zoned, asking: Asking, truncates: bool) {
     let mut packet = [0; 4_096];
     while let Ok((length, from)) = socket.recv_from(&mut packet).await {
         let Some(mut answer) = answered(&packet[..length], without, &zone, &asking) else { continue };
@@ -120,9 +146,9 @@ async fn serve(socket: UdpSocket, without: ResponseCode, zone: Arc<Zone>, asking
     }
 }
 
-async fn serve_tcp(listener: TcpListener, zone: Arc<Zone>, asking: Asking) {
+async fn serve_tcp(listener: TcpListener, zone: Zoned, asking: Asking) {
     while let Ok((mut stream, _)) = listener.accept().await {
-        let (zone, asking) = (Arc::clone(&zone), asking.clone());
+        let (zone, asking) = (zone.clone(), asking.clone());
         tokio::spawn(async move {
             while let Ok(length) = stream.read_u16().await {
                 let mut question = vec![0; length.into()];
@@ -137,11 +163,12 @@ async fn serve_tcp(listener: TcpListener, zone: Arc<Zone>, asking: Asking) {
 }
 
 /// Answers a query, or returns `None` to send nothing.
-fn answered(question: &[u8], without: ResponseCode, zone: &Arc<Zone>, asking: &Asking) -> Option<Message> {
+fn answered(question: &[u8], without: ResponseCode, zone: &Zoned, asking: &Asking) -> Option<Message> {
     let question = Message::from_vec(question).unwrap();
     let query = question.queries[0].clone();
     let name = query.name().to_ascii().trim_end_matches('.').to_owned();
-    let answers = zone(&name, query.query_type());
+    let alias = (zone.aliases)(&name);
+    let answers = if alias.is_some() { Some(Vec::new()) } else { (zone.addresses)(&name, query.query_type()) };
     asking.send_modify(|(names, questions)| {
         names.insert(name);
         *questions += 1;
@@ -149,7 +176,10 @@ fn answered(question: &[u8], without: ResponseCode, zone: &Arc<Zone>, asking: &A
     let answers = answers?;
     let mut answer = Message::response(question.metadata.id, OpCode::Query);
     answer.add_query(query.clone());
-    if answers.is_empty() {
+    if let Some(alias) = alias {
+        let alias = Name::from_ascii(format!("{alias}.")).unwrap();
+        answer.add_answer(Record::from_rdata(query.name().clone(), 60, RData::CNAME(CNAME(alias))));
+    } else if answers.is_empty() {
         answer.metadata.response_code = without;
     }
     for (address, ttl) in answers {

@@ -42,6 +42,16 @@ pub fn reaches(source: &str) -> Vec<Reach> {
     found
 }
 
+/// The line, from 1, where `source` first makes code from a string, which throws in the sandbox.
+///
+/// A name that is only handed on is no use of it: packages take `eval` and `Function` along as they load, and do without.
+#[must_use]
+pub fn line_of_code_from_strings(source: &str) -> Option<usize> {
+    let code = Code { source, tokens: tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect() };
+    let at = (0..code.tokens.len()).find(|at| code.makes_code(*at))?;
+    Some(source[..code.tokens[at].start].matches('\n').count() + 1)
+}
+
 /// The form of a handler's second parameter.
 enum Context<'s> {
     Named(&'s str),
@@ -106,6 +116,38 @@ impl<'s> Code<'s> {
             Context::Taken(names) => !of_something && names.contains(&name) && (self.is(at + 1, ".") || self.is(at + 1, "(")),
         };
         used.then_some((name, capability))
+    }
+
+    /// Whether the word at `at` is the global `eval` or `Function`, and called.
+    fn makes_code(&self, at: usize) -> bool {
+        let before = |back: usize| at.checked_sub(back).map_or("", |at| self.text(at));
+        if self.kind(at) != Some(Kind::Word) || before(1) == "function" || (before(1) == "." && !GLOBAL.contains(&before(2))) {
+            return false;
+        }
+        match self.text(at) {
+            "eval" => self.is(at + 1, "(") && !self.is_method(at + 1),
+            // What packages find the global object by where there is no `globalThis`.
+            "Function" if self.is(at + 1, "(") && matches!(self.text(at + 2), "'return this'" | "\"return this\"") => false,
+            "Function" if self.is(at + 1, "(") => before(1) == "new" || !self.is_method(at + 1),
+            "Function" => {
+                before(1) == "new" || self.is(at + 1, ".") && matches!(self.text(at + 2), "apply" | "call" | "bind") && self.is(at + 3, "(")
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the parentheses that open at `open` are those of a method's parameters: a body follows.
+    fn is_method(&self, open: usize) -> bool {
+        let mut depth = 0_usize;
+        for at in open..(open + PARAMETER_TOKENS).min(self.tokens.len()) {
+            match self.text(at) {
+                "(" => depth += 1,
+                ")" if depth == 1 => return self.is(at + 1, "{"),
+                ")" => depth -= 1,
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Returns whether the word at `at` uses the global `console`, and is not a member of something
@@ -191,6 +233,31 @@ mod tests {
             "",
         ] {
             assert_eq!(found(source), [], "{source}");
+        }
+    }
+
+    #[test]
+    fn code_from_strings_is_found_where_it_is_made() {
+        for (source, line) in [
+            ("export default () => eval('1');", 1),
+            ("\n\nconst f = new Function('a', 'return a');", 3),
+            ("const f = Function('a', body);", 1),
+            ("x;\nreturn Function.apply(this, params);", 2),
+            ("globalThis.eval(text)", 1),
+            ("new Function", 1),
+        ] {
+            assert_eq!(line_of_code_from_strings(source), Some(line), "{source}");
+        }
+        for source in [
+            "var $Function = Function; const INTRINSICS = { '%eval%': eval, '%Function%': Function };",
+            "const root = self || Function('return this')();",
+            "x instanceof Function; Function.prototype.call.call(a); typeof eval;",
+            "class A { eval(text) { return text; } } new A().eval('1'); // eval('1')",
+            "const o = { Function() { return 'eval(1)'; } }; o.Function();",
+            "function eval_(a) {} eval_(1);",
+            "Function.prototype.apply.call(f, a)",
+        ] {
+            assert_eq!(line_of_code_from_strings(source), None, "{source}");
         }
     }
 

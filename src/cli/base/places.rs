@@ -78,7 +78,15 @@ fn text(file: File, path: &Path) -> Result<String> {
     if text.len() as u64 > MOST_BYTES {
         return Err(Error::refused(format!("`{}` has more than {MOST_BYTES} bytes", path.display())));
     }
-    Ok(text)
+    Ok(without_mark(text))
+}
+
+/// The text without a byte order mark, which some editors put before it.
+pub(crate) fn without_mark(mut text: String) -> String {
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    text
 }
 
 fn unread(path: &Path, error: &io::Error) -> Error {

@@ -86,11 +86,16 @@ pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<Hidden> {
         }
         text
     };
-    let text = text.trim_end_matches(['\r', '\n']);
+    let text = without_line_break(&text);
     if text.is_empty() {
         return Err(Error::usage(format!("{question}: nothing was said")).hint(format!("on standard input, or {otherwise}")));
     }
     Ok(text.to_owned().into())
+}
+
+/// The text without the line break at its end: those before it are part of what is said.
+fn without_line_break(text: &str) -> &str {
+    text.strip_suffix("\r\n").or_else(|| text.strip_suffix(['\n', '\r'])).unwrap_or(text)
 }
 
 /// Ctrl-C, as a terminal sends it.
@@ -151,4 +156,18 @@ fn typed_unseen(question: &str) -> Result<Zeroizing<String>> {
     }
     let text = std::str::from_utf8(&line).map_err(|_| Error::usage("what was typed is no text"))?;
     Ok(Zeroizing::new(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_input_loses_its_last_line_break_only() {
+        for (text, kept) in
+            [("a", "a"), ("a\n", "a"), ("a\n\n", "a\n"), ("a\r\n", "a"), ("a\r\n\r\n", "a\r\n"), ("a\n\r", "a\n"), ("\n", "")]
+        {
+            assert_eq!(without_line_break(text), kept, "{text:?}");
+        }
+    }
 }

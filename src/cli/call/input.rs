@@ -5,7 +5,10 @@ use std::{
     io::{self, Read},
 };
 
-use crate::base::error::{Error, Result};
+use crate::base::{
+    error::{Error, Result},
+    places::without_mark,
+};
 
 /// Maximum size of the input, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
@@ -24,6 +27,7 @@ pub(super) fn read(said: &str) -> Result<String> {
         None if said == "-" => (bounded(io::stdin().lock())?, "standard input".to_owned()),
         None => (said.to_owned(), "the input".to_owned()),
     };
+    let text = without_mark(text);
     match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
         Ok(_) => Ok(text),
         Err(error) => {
@@ -51,6 +55,8 @@ mod tests {
         let file = folder.path().join("in.json");
         std::fs::write(&file, " {\"n\": 1.50}\n").unwrap();
         assert_eq!(read(&format!("@{}", file.display())).unwrap(), " {\"n\": 1.50}\n");
+        std::fs::write(&file, "\u{feff}{\"n\": 1}").unwrap();
+        assert_eq!(read(&format!("@{}", file.display())).unwrap(), "{\"n\": 1}");
         assert_eq!(read("[1]").unwrap(), "[1]");
         for none in ["", "{", "{} {}", "@/nowhere", &format!("@{}", folder.path().display()), "text"] {
             assert_eq!(read(none).unwrap_err().status(), 2, "{none}");

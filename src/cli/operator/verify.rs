@@ -11,6 +11,7 @@ use crate::base::{
     client::{ANSWER, connecting},
     error::Error as Ended,
     out::Out,
+    places::without_mark,
 };
 
 /// Arguments of `verify-receipt`.
@@ -56,6 +57,7 @@ async fn read(from: &str) -> Result<Value, Box<dyn Error>> {
     } else {
         std::fs::read_to_string(from).map_err(|error| format!("`{from}`: {error}"))?
     };
+    let text = without_mark(text);
     serde_json::from_str(&text).map_err(|error| format!("`{from}` is not JSON: {error}").into())
 }
 

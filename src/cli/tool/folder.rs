@@ -10,6 +10,7 @@ use tollhouse_catalog::shipped;
 use tollhouse_tool::Slug;
 
 use super::place::{Place, Problem, find, position};
+use crate::base::places::without_mark;
 
 /// Most bytes of a file that is read: the host accepts neither a longer handler nor a longer body.
 const MOST_BYTES: u64 = 8 << 20;
@@ -118,7 +119,7 @@ fn unread(tool: &str, response: Option<&str>) -> Place {
     Place::at("tool.json", 1, 1)
 }
 
-/// Reads a text file of the folder. Returns `None` if there is none.
+/// A text of the folder without its byte order mark; `None` where there is none.
 ///
 /// # Errors
 ///
@@ -136,7 +137,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
         return Err(format!("has {} bytes, and {MOST_BYTES} are more than any host takes", about.len()));
     }
     match fs::read(path) {
-        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| "is no text in UTF-8".to_owned()),
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(without_mark(text))),
+            Err(_) => Err("is no text in UTF-8".to_owned()),
+        },
         // Editors replace a file by a new one, so it may be gone for a moment.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot be read: {error}")),
@@ -178,6 +182,20 @@ mod tests {
         let bare = "{\"slug\": \"abc\", \"handlerType\": \"js_request_response\"}";
         assert_eq!(problem(&[("tool.json", bare)]), "handler.ts  is not there, nor is handler.js");
         assert!(problem(&[("tool.json", "{\"slug\": \"abc\"}"), ("response.json", "{")]).starts_with("response.json:1:"));
+    }
+
+    #[test]
+    fn byte_order_marks_are_no_part_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(folder.path().join(name), format!("\u{feff}{text}")).unwrap();
+        put("tool.json", "{\"slug\": \"abc\"}");
+        put("response.json", "{\"a\": 1}");
+        let tool = Tool::read(folder.path()).unwrap();
+        assert!(matches!(&tool.code, Code::Response(response) if response["a"] == 1), "{:?}", tool.code);
+        put("tool.json", "{\n \"slug\": 1 1}");
+        assert_eq!(Tool::read(folder.path()).unwrap_err()[0].to_string().split("  ").next(), Some("tool.json:2:12"));
+        put("cases.jsonc", "[{ \"name\": \"a\", \"input\": {}, \"output\": {} }]");
+        assert!(super::super::cases::read(folder.path()).is_ok());
     }
 
     #[test]

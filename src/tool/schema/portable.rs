@@ -338,32 +338,64 @@ fn rewrite_references(value: &mut Value, of: &impl Fn(&str) -> Option<String>) {
 pub fn components(schema: &Value, name: &str) -> Vec<(String, Value)> {
     let root = format!("#/components/schemas/{name}");
     let mut whole = as_object(portable(schema, &root));
-    let mut moved = HashMap::new();
-    let mut components = vec![(name.to_owned(), Value::Null)];
-    let mut taken = HashSet::new();
-    for holder in ["$defs", "definitions"] {
-        let definitions = whole.as_object_mut().and_then(|members| members.shift_remove(holder));
-        let Some(Value::Object(definitions)) = definitions else { continue };
-        for (definition, schema) in definitions {
-            let plain: String = definition.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).collect();
-            let mut component = format!("{name}_{plain}");
-            if taken.contains(&component) {
-                component = format!("{component}_{}", components.len());
-            }
-            taken.insert(component.clone());
-            let at = format!("{root}{}", encoded(&format!("/{holder}/{}", escaped(&definition))));
-            moved.insert(at, format!("#/components/schemas/{component}"));
-            components.push((component, schema));
-        }
-    }
+    let mut moving = Moving { components: vec![(name.to_owned(), Value::Null)], moved: HashMap::new(), taken: HashSet::new() };
+    moving.definitions_of(&mut whole, "", name);
+    let Moving { mut components, moved, .. } = moving;
     components[0].1 = whole;
+    // By the definition that is nearest to the end of a reference.
     let follow = |to: &str| {
-        let mut slashes = to.strip_prefix(&root).unwrap_or_default().match_indices('/').map(|(at, _)| at + root.len());
-        let end = slashes.nth(2).unwrap_or(to.len());
-        Some(moved.get(&to[..end]).map_or_else(|| to.to_owned(), |component| format!("{component}{}", &to[end..])))
+        let below = to.strip_prefix(&root).unwrap_or_default();
+        let ends = below.match_indices('/').map(|(at, _)| at).chain([below.len()]).collect::<Vec<_>>();
+        let nearest = ends.into_iter().rev().find_map(|end| Some((moved.get(&below[..end])?, end)));
+        Some(nearest.map_or_else(|| to.to_owned(), |(component, end)| format!("#/components/schemas/{component}{}", &below[end..])))
     };
     components.iter_mut().for_each(|(_, schema)| rewrite_references(schema, &follow));
     components
+}
+
+/// Definitions that become components.
+struct Moving {
+    components: Vec<(String, Value)>,
+    /// The names of the components by the JSON Pointer to where each was, as fragments have it.
+    moved: HashMap<String, String>,
+    taken: HashSet<String>,
+}
+
+impl Moving {
+    /// Takes the definitions out of a schema that is at `pointer`, a part of the component `name`.
+    fn definitions_of(&mut self, schema: &mut Value, pointer: &str, name: &str) {
+        let Value::Object(members) = schema else { return };
+        for holder in ["$defs", "definitions"] {
+            let Some(Value::Object(definitions)) = members.shift_remove(holder) else { continue };
+            for (definition, mut schema) in definitions {
+                let plain: String = definition.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).collect();
+                let mut component = format!("{name}_{plain}");
+                if self.taken.contains(&component) {
+                    component = format!("{component}_{}", self.components.len());
+                }
+                self.taken.insert(component.clone());
+                let at = format!("{pointer}/{holder}/{}", escaped(&definition));
+                self.moved.insert(encoded(&at), component.clone());
+                let place = self.components.len();
+                self.components.push((component.clone(), Value::Null));
+                self.definitions_of(&mut schema, &at, &component);
+                self.components[place].1 = schema;
+            }
+        }
+        for (member, value) in members.iter_mut() {
+            let at = format!("{pointer}/{}", escaped(member));
+            match (Holds::of(member, value), value) {
+                (Holds::Schema, value) => self.definitions_of(value, &at, name),
+                (Holds::Schemas, Value::Array(items)) => {
+                    items.iter_mut().enumerate().for_each(|(place, item)| self.definitions_of(item, &format!("{at}/{place}"), name));
+                }
+                (Holds::Named, Value::Object(named)) => {
+                    named.iter_mut().for_each(|(key, schema)| self.definitions_of(schema, &format!("{at}/{}", escaped(key)), name));
+                }
+                (Holds::Schemas | Holds::Named | Holds::Values | Holds::Plain, _) => {}
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Post
         }
         // Escaped, a source of maximum size may be three times as long.
         let most = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
-        let bytes = body::read(&services.shared.intake, peer(&parts.extensions), body, most).await.map_err(fault)?;
+        let intake = &services.shared.intake;
+        let bytes = body::read(intake, peer(&parts.extensions), &parts.headers, body, most).await.map_err(fault)?;
         if bytes.iter().filter(|byte| **byte == b'&').count() >= FIELDS {
             return Err(fault(Fault::bad_request(format!("a form has at most {FIELDS} fields"))));
         }

@@ -109,12 +109,17 @@ async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_o
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
     let folder = begun(&shell, "shout").await;
+    let more = "\"properties\": { \"zeta\": {}, \"alpha\": {}, \"mid\": {}, ";
+    edit(&folder, "tool.json", "\"properties\": { ", more);
     shell.run_in(&folder, &YES).await.is(0);
     let empty = shell.home().join("empty");
     fs::create_dir(&empty).unwrap();
     shell.run_in(&empty, &["pull", "shout"]).await.is(0).said("tool.json, handler.ts taken from revision 1 of shout");
     assert_eq!(fs::read(empty.join("handler.ts")).unwrap(), fs::read(folder.join("handler.ts")).unwrap());
     shell.run_in(&empty, &["diff"]).await.is(0).said("");
+    let pulled = fs::read_to_string(empty.join("tool.json")).unwrap();
+    let at = |name: &str| pulled.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("no {name}: {pulled}"));
+    assert!(at("zeta") < at("alpha") && at("alpha") < at("mid"), "properties stay in their order: {pulled}");
     edit(&empty, "handler.ts", "toUpperCase", "toLowerCase");
     shell.run_in(&empty, &["pull"]).await.is(2).warned("error: write over what was changed here in handler.ts: …\nhint: answer with --yes");
     assert!(fs::read_to_string(empty.join("handler.ts")).unwrap().contains("toLowerCase"));

@@ -176,3 +176,68 @@ async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
         .is(1)
         .said("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 300…");
 }
+
+/// A folder with a handler that imports, and a case of what it answers.
+async fn importing(shell: &Shell, name: &str, handler: &str, output: &Value) -> PathBuf {
+    let folder = begun(shell, &format!("uses-{name}")).await;
+    fs::remove_file(folder.join("handler.ts")).unwrap();
+    fs::write(folder.join("handler.js"), handler).unwrap();
+    let cases = json!([{ "name": "answers", "input": { "text": "a" }, "output": output }]);
+    fs::write(folder.join("cases.jsonc"), cases.to_string()).unwrap();
+    edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", "\"limits\": { \"sourceBytes\": 1048576 }");
+    folder
+}
+
+/// Each of them takes `Function` or `eval` along as it loads, and makes nothing of it.
+#[tokio::test]
+async fn packages_that_only_know_of_code_from_strings_run_without_a_warning() {
+    let shell = Shell::new();
+    for (name, handler, output) in [
+        ("qs", "import qs from \"qs\";\nexport default () => ({ text: qs.stringify({ a: [1] }) });", json!({ "text": "a%5B0%5D=1" })),
+        (
+            "side-channel",
+            "import make from \"side-channel\";\nexport default () => { const c = make(), k = {}; c.set(k, \"v\"); return { text: c.get(k) }; };",
+            json!({ "text": "v" }),
+        ),
+        (
+            "array-includes",
+            "import has from \"array-includes\";\nexport default () => ({ text: String(has([NaN], NaN)) });",
+            json!({ "text": "true" }),
+        ),
+        (
+            "matchall",
+            "import all from \"string.prototype.matchall\";\nexport default () => ({ text: String([...all(\"aba\", /a/g)].length) });",
+            json!({ "text": "2" }),
+        ),
+        (
+            "url",
+            "import url from \"url/\";\nexport default () => ({ text: url.parse(\"https://a.dev/b?c\").pathname });",
+            json!({ "text": "/b" }),
+        ),
+    ] {
+        let folder = importing(&shell, name, handler, &output).await;
+        let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(0).said("…\ncases   1/1");
+        assert!(!ran.stdout.contains("code from strings") && !ran.stderr.contains("code from strings"), "{name}: {ran:?}");
+    }
+}
+
+/// They were told so at their first paid call.
+#[tokio::test]
+async fn packages_that_make_code_from_strings_are_warned_of_with_their_line() {
+    let shell = Shell::new();
+    for (name, handler) in [
+        ("ajv", "import { Ajv } from \"ajv\";\nexport default () => ({ text: String(new Ajv().compile({ type: \"string\" })(\"a\")) });"),
+        ("handlebars", "import H from \"handlebars\";\nexport default () => ({ text: H.compile(\"{{a}}\")({ a: \"b\" }) });"),
+        (
+            "template",
+            "import template from \"lodash/template.js\";\nexport default () => ({ text: template(\"<%= a %>\")({ a: \"b\" }) });",
+        ),
+    ] {
+        let folder = importing(&shell, name, handler, &json!({ "text": "b" })).await;
+        let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(1);
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        let warned = told.lines().find(|line| line.contains("makes code from strings (line ")).unwrap_or_else(|| panic!("{name}: {told}"));
+        assert!(warned.contains("standalone code"), "{warned}");
+        assert!(told.contains("EvalError: code from strings is not available: use a package that makes none"), "{name}: {told}");
+    }
+}

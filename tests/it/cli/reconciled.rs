@@ -1,6 +1,10 @@
 //! `tollhouse reconcile`: compares the payments on the chain with those in the ledger.
 
 use serde_json::json;
+use tollhouse::store::{
+    Batch, Direction, Durability, KeyRange, Space, Store as _, Write,
+    sled::{SledConfig, SledStore},
+};
 
 use super::harness::Shell;
 use crate::harness::{Chain, Host, PAY_TO, Payer, chain::GAS_KEY, js};
@@ -38,6 +42,52 @@ async fn transfers_that_no_receipt_names_and_receipts_without_a_transfer_are_lis
     let ran = admin.run(&["reconcile"]).await.is(1);
     assert!(ran.stdout.contains("missing") && ran.stdout.contains(&receipt) && ran.stdout.contains("unknown"), "{ran:?}");
     admin.run(&["reconcile", "--network", "solana"]).await.is(1);
+}
+
+/// A store of before transactions were recorded may have two receipts of one: a facilitator named it twice, and was believed.
+#[tokio::test]
+async fn a_transaction_that_two_receipts_of_an_older_store_name_is_listed_with_both() {
+    let chain = Chain::start().await;
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
+    let mut host = how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, 1_000_000).await;
+    let challenge = host.challenge("echo").await;
+    let mut paid = vec![];
+    for _ in 0..2 {
+        let receipt = host.call_paid("echo", &json!({}), &payer.pay(&challenge)).await.is(200).receipt_id();
+        paid.push((host.receipt(&receipt).await["transaction"].as_str().unwrap().to_owned(), receipt));
+    }
+    host.kill9();
+    let store = SledStore::open(host.folder().join("data/store"), SledConfig::default()).unwrap();
+    let rows = store.scan(Space::Receipts, KeyRange::all(), 1_000, Direction::Forward).await.unwrap();
+    let mut written = 0;
+    for row in rows {
+        let Ok(text) = String::from_utf8(row.1.to_vec()) else { continue };
+        if text.contains(&paid[1].0) && text.contains(&paid[1].1) {
+            let changed = text.replace(&paid[1].0, &paid[0].0);
+            let write = Write::put(Space::Receipts, row.0.clone(), changed.into_bytes());
+            store.apply(Batch::of(vec![], vec![write]), Durability::Durable).await.unwrap();
+            written += 1;
+        }
+    }
+    assert_eq!(written, 1, "the receipt names the transaction of the first one");
+    drop(store);
+    host.restart().await;
+    let admin = Shell::admin(&host);
+    let ran = admin.run(&["reconcile", "--since", "1h", "--json"]).await.is(1);
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mut both = [&paid[0].1, &paid[1].1];
+    both.sort_unstable();
+    let doubled = &told["doubled"][0];
+    assert_eq!(
+        (&doubled["transaction"], &doubled["receiptIds"], &doubled["transfers"]),
+        (&json!(paid[0].0), &json!(both), &json!(1)),
+        "{told}"
+    );
+    let shown = admin.run(&["reconcile"]).await.is(1).stdout;
+    assert!(shown.contains("doubled") && both.iter().all(|receipt| shown.contains(receipt.as_str())), "{shown}");
 }
 
 #[tokio::test]

@@ -21,8 +21,9 @@ const DELETIONS: [usize; 2] = [2, 5];
 /// Duration of each request to the bucket.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// Maximum additional delay of a payment, in the long form, on an otherwise idle machine.
-const DELAYED_AT_MOST: Duration = Duration::from_millis(200);
+/// How much longer a payment may take beside them: all of them in the long form (`cargo xtask cluster`), on a machine that does nothing
+/// else, and 19 in 20 in the short one, beside other tests.
+const DELAYED_AT_MOST: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(200)];
 
 /// Number of files that one call writes.
 const WRITES: usize = 50;
@@ -113,8 +114,7 @@ async fn endpoints_with_many_files_are_deleted_and_no_host_is_fenced_or_payment_
         most(&before, 50),
     );
     assert!(beside.0.len() > 1 && beside.1.len() > 1, "both hosts took payments");
-    if long == 1 {
-        assert!(delayed <= alone + DELAYED_AT_MOST, "a payment took {delayed:?}, and {alone:?} without");
-    }
+    let delayed = if long == 1 { delayed } else { most(&beside, 95) };
+    assert!(delayed <= alone + DELAYED_AT_MOST[long], "a payment took {delayed:?}, and {alone:?} without");
     cluster.none_is_open(TAKEN_UP_WITHIN).await;
 }

@@ -88,6 +88,15 @@ impl Raw {
         (head, String::from_utf8_lossy(&body).into_owned())
     }
 
+    /// The next line, without its end.
+    pub async fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.push(self.byte().await.unwrap_or_else(|| panic!("it was closed: {}", String::from_utf8_lossy(&line))));
+        }
+        String::from_utf8(line).unwrap().trim_end().to_owned()
+    }
+
     async fn byte(&mut self) -> Option<u8> {
         self.within(async |stream| stream.read_u8().await).await.ok()
     }

@@ -19,21 +19,31 @@ const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 pub(crate) struct Request {
     method: &'static str,
     path: String,
+    media: &'static str,
     headers: String,
     body: String,
 }
 
 impl Request {
     pub(crate) fn post(path: &str, body: &str) -> Self {
-        Self { method: "POST", path: path.to_owned(), headers: String::new(), body: body.to_owned() }
+        Self::of("POST", path, "application/json", body)
     }
 
     pub(crate) fn get(path: &str) -> Self {
-        Self { method: "GET", path: path.to_owned(), headers: String::new(), body: String::new() }
+        Self::of("GET", path, "application/json", "")
     }
 
     pub(crate) fn patch(path: &str, body: &str) -> Self {
-        Self { method: "PATCH", path: path.to_owned(), headers: String::new(), body: body.to_owned() }
+        Self::of("PATCH", path, "application/json", body)
+    }
+
+    /// A form of a page, filled in and escaped.
+    pub(crate) fn form(path: &str, fields: &str) -> Self {
+        Self::of("POST", path, "application/x-www-form-urlencoded", fields)
+    }
+
+    fn of(method: &'static str, path: &str, media: &'static str, body: &str) -> Self {
+        Self { method, path: path.to_owned(), media, headers: String::new(), body: body.to_owned() }
     }
 
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
@@ -44,9 +54,10 @@ impl Request {
     /// Returns the request for the host at `address`.
     pub(crate) fn bytes(&self, address: SocketAddr) -> Vec<u8> {
         format!(
-            "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json\r\n{}content-length: {}\r\n\r\n{}",
+            "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-type: {}\r\naccept: application/json\r\n{}content-length: {}\r\n\r\n{}",
             self.method,
             self.path,
+            self.media,
             self.headers,
             self.body.len(),
             self.body

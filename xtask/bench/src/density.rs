@@ -92,7 +92,7 @@ fn own_of_new(host: &Host, known: &[u32]) -> Result<u64, Failure> {
 fn many(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let tools = data.path().join("tools");
-    victims::write_tools(&tools)?;
+    victims::write_tools(&tools, ENDPOINTS)?;
     let tools = tools.to_string_lossy().into_owned();
     let began = Instant::now();
     let [most_memory, most_processes] = SETTINGS;

@@ -12,9 +12,17 @@ use crate::client;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+/// A kind that no specification has.
+const UNKNOWN: u8 = 0xee;
+
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
@@ -33,14 +41,52 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Returns the frame for `GET path` on a new stream, in HPACK without dynamic table.
-fn get(stream: u32, path: &str) -> Vec<u8> {
-    let mut payload = vec![0x82, 0x86];
-    for (name, value) in [(4, path), (1, "localhost")] {
-        payload.extend([name, u8::try_from(value.len()).unwrap_or(0)]);
-        payload.extend(value.bytes());
+/// A request, in HPACK without Huffman's code.
+#[derive(Debug, Clone)]
+pub(crate) enum Asked {
+    Get(&'static str),
+    /// With these fields, by lower-case names, and this body.
+    Post(&'static str, Vec<(&'static str, &'static str)>, String),
+    /// The head of a `POST` whose body does not come.
+    Head(&'static str),
+    /// `GET` with so many fields of a byte each.
+    Fields(&'static str, usize),
+}
+
+impl Asked {
+    /// On a stream of its own.
+    fn frames(&self, stream: u32) -> Vec<u8> {
+        let (method, path) = match self {
+            Self::Get(path) | Self::Fields(path, _) => (0x82, path),
+            Self::Post(path, ..) | Self::Head(path) => (0x83, path),
+        };
+        let mut payload = vec![method, 0x86];
+        for (name, value) in [(4, *path), (1, "localhost")] {
+            payload.push(name);
+            payload.extend(text(value));
+        }
+        match self {
+            Self::Get(_) => {}
+            // `accept-encoding: gzip, deflate` of the static table.
+            Self::Fields(_, count) => payload.resize(payload.len() + count, 0x80 | 16),
+            Self::Head(_) => return frame(HEADERS, END_HEADERS, stream, &payload),
+            Self::Post(_, fields, body) => {
+                for (name, value) in fields {
+                    payload.push(0);
+                    payload.extend([text(name), text(value)].concat());
+                }
+                let mut frames = frame(HEADERS, END_HEADERS, stream, &payload);
+                frames.extend(frame(DATA, END_STREAM, stream, body.as_bytes()));
+                return frames;
+            }
+        }
+        frame(HEADERS, END_HEADERS | END_STREAM, stream, &payload)
     }
-    frame(HEADERS, 5, stream, &payload)
+}
+
+/// A text of fewer than 127 bytes, as HPACK has it.
+fn text(text: &str) -> Vec<u8> {
+    [&[u8::try_from(text.len()).unwrap_or(0)][..], text.as_bytes()].concat()
 }
 
 fn open(address: SocketAddr, window: Option<u32>) -> Option<TcpStream> {
@@ -57,6 +103,9 @@ pub(crate) fn flood(address: SocketAddr, kind: Flood, ending: &AtomicBool) -> Se
     let one = match kind {
         Flood::Pongs => frame(PING, 1, 0, &[7; 8]),
         Flood::Settings => frame(SETTINGS, 0, 0, &[]),
+        Flood::Windows => frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+        Flood::Priorities => frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 16]),
+        Flood::Unknown => frame(UNKNOWN, 0, 0, &[]),
     };
     let (many, mut sent) = (one.repeat(512), Sent::default());
     while !ending.load(Ordering::Relaxed) {
@@ -87,11 +136,16 @@ pub(crate) enum Flood {
     /// `PING` frames with `ACK`, which answer nothing.
     Pongs,
     Settings,
+    /// `WINDOW_UPDATE` of the connection, by a byte.
+    Windows,
+    /// `PRIORITY` of a stream that was never opened.
+    Priorities,
+    /// Frames that are to be passed over.
+    Unknown,
 }
 
-/// Requests `path` at a rate per second and reads nothing of the answers, with 80 streams per
-/// connection.
-pub(crate) fn hoard(address: SocketAddr, path: &str, pace: f64, ending: &AtomicBool) -> Sent {
+/// Asks this so often a second and takes nothing of the answers: 80 streams a connection.
+pub(crate) fn hoard(address: SocketAddr, asked: &Asked, pace: f64, ending: &AtomicBool) -> Sent {
     let (began, mut sent, mut held) = (Instant::now(), Sent::default(), vec![]);
     let mut on_one = u32::MAX;
     while !ending.load(Ordering::Relaxed) {
@@ -110,7 +164,7 @@ pub(crate) fn hoard(address: SocketAddr, path: &str, pace: f64, ending: &AtomicB
         }
         let Some(stream) = held.last_mut() else { continue };
         sent.items += 1;
-        if stream.write_all(&get(2 * on_one + 1, path)).is_err() {
+        if stream.write_all(&asked.frames(2 * on_one + 1)).is_err() {
             sent.closed += 1;
             on_one = u32::MAX;
             continue;

@@ -55,6 +55,7 @@ fn main() -> Result<(), Failure> {
         worker: PathBuf::new(),
         engine: "v8".to_owned(),
         seconds: 5,
+        short: false,
         most: 1_000_000,
         node: PathBuf::new(),
         clients: PathBuf::new(),
@@ -63,6 +64,10 @@ fn main() -> Result<(), Failure> {
     while let Some(word) = words.next() {
         if word == bare::COMMAND {
             return bare::serve();
+        }
+        if word == "--short" {
+            options.short = true;
+            continue;
         }
         let value = words.next().ok_or_else(|| format!("`{word}` wants a value"))?;
         match word.as_str() {
@@ -90,6 +95,7 @@ fn main() -> Result<(), Failure> {
         "revenue" => revenue::measure(&options),
         "fairness" => fairness::measure(&options),
         "soak" => soak::run(&options),
+        "victims" if options.short => victims::measure(&options),
         "victims" => victims::measure(&options).and_then(|()| neighbours::measure(&options)),
         "neighbours" => neighbours::measure(&options),
         "search" => search::measure(),

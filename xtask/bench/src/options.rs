@@ -9,6 +9,8 @@ pub(crate) struct Options {
     pub(crate) worker: PathBuf,
     pub(crate) engine: String,
     pub(crate) seconds: u64,
+    /// Whether to show that each row of `victims` works, and to measure nothing.
+    pub(crate) short: bool,
     /// Receipts of the longest history.
     pub(crate) most: u64,
     /// Node, and the folder of the clients that the subject needs.

@@ -1,9 +1,10 @@
 //! Measures the effect of one address on others, on a host with 10,000 endpoints: a victim's calls
 //! per second and p99 during each attack, relative to those without, in turns.
 //!
-//! An attacker sends as many requests as the default limits permit for one address, over eight
-//! connections from a separate address, or holds connections open. The ratios are printed but not
-//! judged.
+//! An attacker asks as often as the host lets one address ask by default, over eight connections of an address of
+//! its own, or holds connections open. Two aims are printed as passed or not: a p99 below twice that without the attack, and 300 MB.
+
+mod bounded;
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +26,7 @@ use crate::{
     Failure, Options,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
-    http2::{self, Flood},
+    http2::{self, Asked, Flood},
     load::{self, Figures, INPUT},
     mcp, schemas,
 };
@@ -42,6 +43,14 @@ const VICTIMS: usize = 8;
 const JS_PACE: f64 = 100.0;
 /// Requests to `/health/live` per second.
 const LOOKS: f64 = 50.0;
+/// How long the victims call in a turn; the second in the short form, which shows that each row works and measures nothing.
+const SPAN: Duration = Duration::from_secs(1);
+const SHORT_SPAN: Duration = Duration::from_millis(200);
+/// Endpoints of the short form.
+const SHORT_ENDPOINTS: usize = 100;
+/// What the host promises beside one address: how many times longer a call may take, and the memory that it holds, in megabytes.
+const MOST_SLOWER: f64 = 2.0;
+const MOST_MB: u64 = 300;
 /// Maximum time that an attacker waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -58,8 +67,10 @@ enum Attack {
     Holds(usize, Vec<u8>),
     /// Sends frames that belong to no request over a number of HTTP/2 connections.
     Floods(usize, Flood),
-    /// Requests this over HTTP/2 at the maximum rate, and reads nothing of the answers.
-    Hoards(&'static str),
+    /// Asks this over HTTP/2, as often as an address may, and takes nothing of the answers.
+    Hoards(Asked),
+    /// Asks this so many times a second, each time from another address, which is a key of every limiter.
+    Moves(Request, f64),
     /// Does all of these at the same time.
     Together(Vec<Arc<Attack>>),
 }
@@ -71,21 +82,22 @@ type Met = BTreeMap<u16, usize>;
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let tools = data.path().join("tools");
-    write_tools(&tools)?;
+    let endpoints = if options.short { SHORT_ENDPOINTS } else { ENDPOINTS };
+    write_tools(&tools, endpoints)?;
     let tools = tools.to_string_lossy().into_owned();
     let began = Instant::now();
     let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), ("TOLLHOUSE_AUTH_FAILURES", "0")])?;
-    println!("{ENDPOINTS} endpoints published in {:.0} s, the host holds {} MB", began.elapsed().as_secs_f64(), host.memory_mb()?);
+    println!("{endpoints} endpoints published in {:.0} s, the host holds {} MB", began.elapsed().as_secs_f64(), host.memory_mb()?);
     println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
-    println!("{:<44}{:>18}{:>20}{:>17}{:>8}  met", "", "victims' calls/s", "p99", "/health/live p99", "MB");
+    println!("{:<44}{:>18}{:>20}{:>17}{:>8}  {:<19} met", "", "victims' calls/s", "p99", "/health/live p99", "MB", "aims");
     for (what, attack) in attacks(&host)? {
-        beside(&host, VICTIM, &what, Arc::new(attack), options.seconds)?;
+        beside(&host, VICTIM, &what, Arc::new(attack), options)?;
     }
-    for (what, attack) in over_http2().into_iter().chain(over_mcp(&host)?) {
-        beside(&host, VICTIM, &what, Arc::new(attack), options.seconds)?;
+    for (what, attack) in over_http2().into_iter().chain(over_mcp(&host)?).chain(bounded::attacks(&host)?) {
+        beside(&host, VICTIM, &what, Arc::new(attack), options)?;
     }
     for (what, attack) in hogs(&host)? {
-        beside(&host, JS_VICTIM, &what, Arc::new(attack), options.seconds)?;
+        beside(&host, JS_VICTIM, &what, Arc::new(attack), options)?;
     }
     let (refused, published) = schemas::publish(&host)?;
     println!(
@@ -95,7 +107,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
         refused.join(", ")
     );
     for (what, requests) in published {
-        beside(&host, VICTIM, &format!("calls of a tool with {what}"), Arc::new(Attack::Asks(requests, PACE)), options.seconds)?;
+        beside(&host, VICTIM, &format!("calls of a tool with {what}"), Arc::new(Attack::Asks(requests, PACE)), options)?;
     }
     host.stop()?;
     lock_out(options)
@@ -124,10 +136,10 @@ fn lock_out(options: &Options) -> Result<(), Failure> {
 }
 
 /// Writes tools with fixed answers, each with its own texts.
-pub(crate) fn write_tools(folder: &Path) -> Result<(), Failure> {
+pub(crate) fn write_tools(folder: &Path, count: usize) -> Result<(), Failure> {
     let verbs = ["convert", "count", "find", "sort", "check", "translate", "shorten", "rank", "price", "plan"];
     let things = ["invoices", "images", "flights", "recipes", "contracts", "songs", "graphs", "addresses", "tickets", "meters"];
-    for n in 0..ENDPOINTS {
+    for n in 0..count {
         let (verb, thing) = (verbs[n % verbs.len()], things[n / verbs.len() % things.len()]);
         let tool = json!({
             "slug": format!("{verb}-{thing}-{n:05}"),
@@ -234,7 +246,7 @@ fn over_http2() -> Vec<(String, Attack)> {
         ("PING ACKs over 1 connection".to_owned(), Attack::Floods(1, Flood::Pongs)),
         ("PING ACKs over 4 connections".to_owned(), Attack::Floods(4, Flood::Pongs)),
         ("SETTINGS over 4 connections".to_owned(), Attack::Floods(4, Flood::Settings)),
-        ("long lists that nobody takes".to_owned(), Attack::Hoards("/ai/endpoints?form=older")),
+        ("long lists that nobody takes".to_owned(), Attack::Hoards(Asked::Get("/ai/endpoints?form=older"))),
     ]
 }
 
@@ -270,16 +282,17 @@ fn bodies() -> Vec<Request> {
 }
 
 /// Measures the victims with and without the attack, in turns of one second, and prints a line.
-fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, seconds: u64) -> Result<(), Failure> {
+fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, options: &Options) -> Result<(), Failure> {
     let (mut alone, mut attacked) = (Sum::default(), Sum::default());
     let (mut met, mut most) = (Met::new(), 0);
-    for turn in 0..=seconds {
+    let span = if options.short { SHORT_SPAN } else { SPAN };
+    for turn in 0..=(if options.short { 1 } else { options.seconds }) {
         let quiet = look(host);
-        let figures = victims(host, victim)?;
+        let figures = victims(host, victim, span)?;
         alone.add(turn, figures, quiet.ended());
         let attackers = Attackers::begin(host.address(), &attack);
         let beside = look(host);
-        let figures = victims(host, victim).map_err(|why| format!("{what}: a victim was not served: {why}"))?;
+        let figures = victims(host, victim, span).map_err(|why| format!("{what}: a victim was not served: {why}"))?;
         most = most.max(host.memory_mb()?);
         attacked.add(turn, figures, beside.ended());
         for (status, count) in attackers.end() {
@@ -288,8 +301,15 @@ fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, seconds: u
     }
     let (alone, attacked) = (alone.figures(), attacked.figures());
     let millis = |figures: &Figures| figures.quantile(0.99).as_secs_f64() * 1e3;
+    let does_something = !matches!(*attack, Attack::Asks(ref requests, _) | Attack::Calls(ref requests) if requests.is_empty());
+    if options.short && does_something && met.values().sum::<usize>() == 0 {
+        return Err(format!("{what}: the attack did nothing").into());
+    }
+    let aims = [(millis(&attacked.0) < MOST_SLOWER * millis(&alone.0), "p99"), (most < MOST_MB, "MB")];
+    let missed: Vec<_> = aims.iter().filter(|(is_met, _)| !is_met).map(|(_, aim)| *aim).collect();
+    let verdict = if missed.is_empty() { "passed".to_owned() } else { format!("not passed: {}", missed.join(", ")) };
     println!(
-        "{what:<44}{:>6.0} → {:>6.0} {:>4.2}{:>7.1} → {:>6.1} ms{:>7.1} → {:>5.1} ms{most:>8}  {met:?}",
+        "{what:<44}{:>6.0} → {:>6.0} {:>4.2}{:>7.1} → {:>6.1} ms{:>7.1} → {:>5.1} ms{most:>8}  {verdict:<19} {met:?}",
         alone.0.per_second(),
         attacked.0.per_second(),
         attacked.0.per_second() / alone.0.per_second(),
@@ -323,12 +343,12 @@ impl Sum {
     }
 }
 
-/// Runs calls for one second.
-fn victims(host: &Host, victim: &str) -> Result<(Vec<Duration>, Duration), Failure> {
+/// Calls for so long.
+fn victims(host: &Host, victim: &str, span: Duration) -> Result<(Vec<Duration>, Duration), Failure> {
     let over_http = Request::post(&format!("/tools/{victim}"), INPUT);
     let requests: Vec<_> =
         (0..VICTIMS).map(|n| if n % 2 == 0 { over_http.clone() } else { mcp::legacy_request("/ai/mcp", victim) }).collect();
-    let (address, span) = (host.address(), Duration::from_secs(1));
+    let address = host.address();
     let figures = match victim {
         JS_VICTIM => load::run_paced(address, &requests, JS_PACE, span),
         _ => load::run_each(address, &requests, span),
@@ -403,9 +423,13 @@ impl Attackers {
                     thread::spawn(move || met(http2::flood(address, kind, &ending)))
                 })
                 .collect(),
-            Attack::Hoards(path) => {
-                let ending = Arc::clone(ending);
-                vec![thread::spawn(move || met(http2::hoard(address, path, PACE, &ending)))]
+            Attack::Hoards(ref asked) => {
+                let (ending, asked) = (Arc::clone(ending), asked.clone());
+                vec![thread::spawn(move || met(http2::hoard(address, &asked, PACE, &ending)))]
+            }
+            Attack::Moves(ref request, pace) => {
+                let (ending, request) = (Arc::clone(ending), request.clone());
+                vec![thread::spawn(move || bounded::moves(address, &request, pace, &ending))]
             }
             Attack::Together(ref attacks) => attacks.iter().flat_map(|attack| Self::threads(address, attack, ending)).collect(),
         }

@@ -174,6 +174,100 @@ fn patterns_that_look_around_are_matched_within_their_bound() {
     assert!(problems[0].message.contains("steps back"), "{problems:?}");
 }
 
+/// Each row was asked of Node 20: `new RegExp(pattern, 'u').test(text)`.
+#[test]
+fn patterns_match_what_ecmascript_matches() {
+    for (pattern, text, right) in [
+        ("^.$", "a", true),
+        ("^.$", "\u{1f600}", true),
+        ("^.$", "\r", false),
+        ("^.$", "\n", false),
+        ("^.$", "\u{2028}", false),
+        ("^.$", "\u{2029}", false),
+        ("^.$", "\u{85}", true),
+        ("^[.]$", ".", true),
+        ("^[.]$", "\r", false),
+        ("^\\.$", ".", true),
+        ("^\\.$", "a", false),
+        ("^[^a]$", "\r", true),
+        ("^(?!b).$", "\r", false),
+        ("^(?!b)\\d$", "\u{664}", false),
+        ("^(?!b)\\w$", "\u{e9}", false),
+        ("^(?!b)\\s$", "\u{feff}", true),
+        ("^\\d$", "\u{664}", false),
+        ("^\\w+$", "a_1", true),
+        ("^[\\W]$", "\u{e9}", true),
+        ("^[^\\W]$", "\u{e9}", false),
+        ("^[\\w.\\-]+$", "a-b.c", true),
+        ("^\\s$", "\u{85}", false),
+        ("^\\S$", "\u{feff}", false),
+        ("^\\0$", "\0", true),
+        ("^[\\b]$", "\u{8}", true),
+        ("[]", "", false),
+        ("[]", "a", false),
+        ("^[^]$", "\n", true),
+        ("^\\ud83d\\ude00$", "\u{1f600}", true),
+        ("^[\\ud83d\\ude00-\\ud83d\\ude4f]$", "\u{1f60a}", true),
+        ("^\\ud83d$", "\u{1f600}", false),
+        ("[\\ud800-\\udfff]", "\u{1f600}", false),
+        ("^[^\\ud800-\\udfff]$", "\u{1f600}", true),
+        ("^\\u{1F600}$", "\u{1f600}", true),
+        ("^\\x41\\cJ$", "A\n", true),
+        ("^\\p{Lu}[\\p{Ll}\\d]$", "Az", true),
+        ("^\\P{L}$", "1", true),
+        ("^[^\\p{L}-]$", "-", false),
+        ("^[a&&b~~]$", "&", true),
+        ("^[\\[-\\]]$", "\\", true),
+        ("^[--0]$", ".", true),
+        ("a$", "a\n", false),
+        ("^(?<y>.)\\k<y>$", "aa", true),
+        ("^a{2}(?:b|c)?\\/$", "aab/", true),
+    ] {
+        assert_eq!(fits(&json!({ "pattern": pattern }), &json!(text)), right, "{pattern:?} {text:?}");
+        let named = json!({ "additionalProperties": false, "patternProperties": { pattern: {} } });
+        assert_eq!(fits(&named, &json!({ text: 1 })), right, "a name: {pattern:?} {text:?}");
+    }
+}
+
+#[test]
+fn a_rewritten_pattern_keeps_its_name_its_neighbors_and_its_references() {
+    let schema = json!({
+        "patternProperties": { "^\\d$": { "type": "integer" }, "^[0-9]$": { "minimum": 5 }, "^p.$": { "type": "string" } },
+        "properties": {
+            "pattern": { "const": { "pattern": "." } },
+            "same": { "$ref": "#/patternProperties/%5Ep.%24" },
+        },
+        "additionalProperties": { "pattern": "^x.$" },
+    });
+    for (value, right) in [
+        (json!({ "1": 5 }), true),
+        (json!({ "1": 4 }), false),
+        (json!({ "1": 5.5 }), false),
+        (json!({ "pattern": { "pattern": "." } }), true),
+        (json!({ "same": "text" }), true),
+        (json!({ "same": 1 }), false),
+        (json!({ "other": "xy" }), true),
+    ] {
+        assert_eq!(fits(&schema, &value), right, "{value}");
+    }
+    let mut worker = blank(Some(schema), None);
+    worker.take_in(None).unwrap();
+    worker.work = Work::Check(Side::Input);
+    let problems = unfit(worker.call(&json!({ "other": "x\r" })).outcome, Side::Input);
+    assert_eq!(problems[0].message, "the value does not match \"^x.$\"");
+}
+
+/// A reference with a space in it is no URI, and is common; ajv reads both.
+#[test]
+fn a_reference_to_a_name_with_a_space_is_found() {
+    for reference in ["#/definitions/My Tool", "#/definitions/My%20Tool", "#/$defs/My Tool"] {
+        let schema = json!({
+            "definitions": { "My Tool": { "type": "integer" } }, "$defs": { "My Tool": { "type": "integer" } }, "$ref": reference,
+        });
+        assert!(fits(&schema, &json!(1)) && !fits(&schema, &json!("1")), "{reference}");
+    }
+}
+
 #[test]
 fn what_an_older_draft_has_is_told_with_what_replaced_it() {
     for (schema, pointer, word) in [

@@ -187,3 +187,45 @@ async fn addresses_of_both_versions_are_an_answer_those_of_version_4_first() {
     let server = NameServer::start(move |_, kind| Some(vec![if kind == RecordType::AAAA { (six, DAY) } else { (address(1), DAY) }])).await;
     assert_eq!(found(&Dns::new(server.settings()), "both.dev").await.unwrap(), [address(1), six]);
 }
+
+/// A server that answers each alias with the next one: `N.chain.dev` with `N-1.chain.dev`, and `a.loop.dev` with itself in the end.
+async fn aliasing() -> NameServer {
+    let aliases = |name: &str| match name {
+        "a.loop.dev" => Some("b.loop.dev".to_owned()),
+        "b.loop.dev" => Some("a.loop.dev".to_owned()),
+        name => match name.strip_suffix(".chain.dev")?.parse().ok()? {
+            0_u32 => None,
+            link => Some(format!("{}.chain.dev", link - 1)),
+        },
+    };
+    NameServer::aliasing(aliases, |name, _| if name == "0.chain.dev" { Some(vec![(address(1), DAY)]) } else { Some(Vec::new()) }).await
+}
+
+#[tokio::test]
+async fn aliases_are_followed_within_bounds_and_a_loop_of_them_ends() {
+    let server = aliasing().await;
+    let dns = Dns::new(server.settings());
+    for links in [0, 1, 5] {
+        assert_eq!(found(&dns, &format!("{links}.chain.dev")).await.unwrap(), [address(1)], "{links} links");
+    }
+    for endless in ["a.loop.dev", "200.chain.dev"] {
+        let (before, began) = (server.questions(), std::time::Instant::now());
+        let addresses = found(&dns, endless).await.unwrap_or_default();
+        assert!(addresses.is_empty() && began.elapsed() < DNS_WALL, "{endless}: {addresses:?} after {:?}", began.elapsed());
+        assert!(server.questions() - before < 100, "{endless}: {} questions", server.questions() - before);
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_exist_is_asked_for_as_it_is_whatever_is_searched() {
+    let server =
+        NameServer::start(|name, _| if name.ends_with(".searched.dev") { Some(vec![(address(9), DAY)]) } else { Some(Vec::new()) }).await;
+    let (servers, _) = server.settings()();
+    let mut options = ResolverOpts::default();
+    options.ndots = 15;
+    let dns = Dns::new(move || (servers.clone(), options.clone()));
+    for name in ["none.dev", "a.b.none.dev", "api"] {
+        assert_eq!(found(&dns, name).await.unwrap(), [] as [IpAddr; 0], "{name}");
+    }
+    assert_eq!((server.names(""), server.names(".searched.dev")), (3, 0), "no other name is asked for");
+}

@@ -7,7 +7,7 @@ use super::{
     super::node::{Chain, Node, TRANSACTION, TRANSFER, log, word},
     *,
 };
-use crate::facilitator::chain::node;
+use crate::facilitator::{chain::node, kind::remote::Patience};
 
 sol! {
     struct Permitted { address token; uint256 amount; }
@@ -250,5 +250,38 @@ async fn a_permit_that_a_facilitator_could_not_run_is_asked_of_the_chain_before_
         let lately = Chain { at: NOW, ..taken().spending(100_010, moved(PAY_TO, CHARGED)) };
         assert!(open(&settled_with(Some(lately)).await), "{reason}: its block may be replaced");
         assert!(refused(&settled_with(None).await, reason), "{reason}: no node");
+    }
+}
+
+/// A facilitator that names a transaction is believed once the chain has that transaction, and it took what was charged of this permit.
+#[tokio::test]
+async fn a_facilitators_yes_to_a_permit_counts_once_the_chain_has_what_was_charged() {
+    let settled_with = async |transaction: &str, chain: Chain| {
+        let said = json!({ "success": true, "transaction": transaction, "network": "eip155:84532" });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(async move || Json(said.clone()));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let node = Node::of(Chain { at: NOW, ..chain }).await;
+        let node = Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap());
+        let short = Duration::from_secs(1);
+        let facilitator = HttpFacilitator::new(&url, &Default::default(), Some(node), Clock::fixed(NOW)).unwrap();
+        facilitator.with_patience(Patience { verify: short, settle: short, again: Duration::ZERO }).settle(&payment(), &begun()).await
+    };
+    let outcome = settled_with(TRANSACTION, taken()).await;
+    assert!(settled(&outcome), "{outcome:?}");
+    let invented = TRANSACTION.replace('1', "2");
+    let other_permit = Chain { called: Some(called(&settle(NONCE + 1, CHARGED).abi_encode())), ..taken() };
+    let less =
+        Chain { called: Some(called(&settle(NONCE, CHARGED - 1).abi_encode())), ..taken().spending(99_990, moved(PAY_TO, CHARGED - 1)) };
+    for (case, transaction, chain) in [
+        ("it is invented", invented.as_str(), Chain::at(NOW)),
+        ("it took another permit", TRANSACTION, other_permit),
+        ("it took less than was charged", TRANSACTION, less),
+        ("it paid somebody else", TRANSACTION, taken().spending(99_990, moved(METER, CHARGED))),
+        ("the node is of another chain", TRANSACTION, Chain { id: 1, ..taken() }),
+    ] {
+        let outcome = settled_with(transaction, chain).await;
+        assert!(!matches!(outcome, SettleOutcome::Settled(_)), "{case}: {outcome:?}");
     }
 }

@@ -142,3 +142,21 @@ fn definitions_are_components_of_their_own() {
     assert_eq!(told[1].1["properties"]["n"]["$ref"], at("s_input_My_Type"));
     assert_eq!((&told[2].1, components(&json!(true), "s").len()), (&json!({}), 1));
 }
+
+/// A component that is a reference into itself is no type to openapi-typescript.
+#[test]
+fn definitions_of_definitions_and_of_properties_are_components_too() {
+    let schema = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/b" }, "p": { "$ref": "#/properties/p/definitions/d%2Fe", "definitions": { "d/e": { "const": 1 } } } },
+        "$defs": { "b": { "$ref": "#/$defs/b/$defs/c/items", "$defs": { "c": { "items": { "$ref": "#/$defs/b/$defs/c" } } } } }, "anyOf": [{ "$defs": { "b": { "const": 2 } }, "$ref": "#/anyOf/0/$defs/b" }] });
+    let at = |name: &str| json!(format!("#/components/schemas/{name}"));
+    let told = components(&schema, "s");
+    let of = |wanted: &str| told.iter().find(|(name, _)| name == wanted).unwrap_or_else(|| panic!("no {wanted}: {told:?}")).1.clone();
+    let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["s", "s_b", "s_b_c", "s_d_e", "s_b_4"]);
+    assert_eq!(of("s")["properties"], json!({ "a": { "$ref": at("s_b") }, "p": { "$ref": at("s_d_e") } }));
+    assert_eq!((&of("s")["anyOf"], of("s_b")), (&json!([{ "$ref": at("s_b_4") }]), json!({ "$ref": at("s_b_c/items") })));
+    assert_eq!(
+        (of("s_b_c"), of("s_d_e"), of("s_b_4")),
+        (json!({ "items": { "$ref": at("s_b_c") } }), json!({ "const": 1 }), json!({ "const": 2 }))
+    );
+}

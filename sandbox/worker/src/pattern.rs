@@ -1,0 +1,322 @@
+//! Regular expressions of schemas, written so that the engines here match what ECMAScript matches with its flag `u`.
+//!
+//! The engines read most of ECMAScript's syntax, but some of it means more to them: `.` also matches CR, U+2028 and U+2029, and beside a
+//! group that looks around, `\d`, `\w` and `\s` mean Unicode's classes. So each class becomes the list of its ranges.
+
+use std::{collections::HashMap, fmt::Write as _};
+
+use serde_json::{Map, Value};
+
+const LAST: u32 = 0x10_ffff;
+/// Halves of surrogate pairs: no text here has one on its own.
+const SURROGATES: (u32, u32) = (0xd800, 0xdfff);
+
+const DIGIT: &[(u32, u32)] = &[(0x30, 0x39)];
+const WORD: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
+/// White space and ends of lines (ECMA-262, 12.2 and 12.3).
+const SPACE: &[(u32, u32)] = &[
+    (0x09, 0x0d),
+    (0x20, 0x20),
+    (0xa0, 0xa0),
+    (0x1680, 0x1680),
+    (0x2000, 0x200a),
+    (0x2028, 0x2029),
+    (0x202f, 0x202f),
+    (0x205f, 0x205f),
+    (0x3000, 0x3000),
+    (0xfeff, 0xfeff),
+];
+/// What `.` does not match.
+const LINE_END: &[(u32, u32)] = &[(0x0a, 0x0a), (0x0d, 0x0d), (0x2028, 0x2029)];
+
+/// The original of each pattern that was rewritten: problems name it.
+pub(crate) type Originals = HashMap<String, String>;
+
+/// Rewrites the patterns of a schema, and the references that lead through one.
+pub(crate) fn rewrite(schema: &mut Value, originals: &mut Originals) {
+    let Value::Object(members) = schema else { return };
+    for (name, value) in members.iter_mut() {
+        match (name.as_str(), value) {
+            ("const" | "enum" | "default" | "examples", _) => {}
+            ("pattern", Value::String(pattern)) => rewrite_pattern(pattern, originals),
+            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => rewrite_reference(reference),
+            ("patternProperties", Value::Object(named)) => {
+                let mut rewritten = Map::new();
+                for (mut pattern, mut schema) in std::mem::take(named) {
+                    rewrite_pattern(&mut pattern, originals);
+                    rewrite(&mut schema, originals);
+                    // Two patterns may mean the same.
+                    while rewritten.contains_key(&pattern) {
+                        pattern.push_str("(?:)");
+                    }
+                    rewritten.insert(pattern, schema);
+                }
+                *named = rewritten;
+            }
+            ("properties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies", Value::Object(named)) => {
+                named.values_mut().for_each(|schema| rewrite(schema, originals));
+            }
+            (_, Value::Array(items)) => items.iter_mut().for_each(|item| rewrite(item, originals)),
+            (_, value) => rewrite(value, originals),
+        }
+    }
+}
+
+fn rewrite_pattern(pattern: &mut String, originals: &mut Originals) {
+    if let Some(translated) = translate(pattern)
+        && translated != *pattern
+    {
+        originals.insert(translated.clone(), std::mem::replace(pattern, translated));
+    }
+}
+
+/// Follows a JSON Pointer through `patternProperties` to the rewritten name.
+fn rewrite_reference(reference: &mut String) {
+    let Some((base, pointer)) = reference.split_once('#') else { return };
+    if !pointer.contains("patternProperties/") {
+        return;
+    }
+    let mut rewritten = format!("{base}#");
+    let mut is_pattern = false;
+    for (at, part) in pointer.split('/').enumerate() {
+        rewritten.push_str(if at == 0 { "" } else { "/" });
+        match is_pattern.then(|| translate(&decoded(part))).flatten() {
+            Some(name) => rewritten.push_str(&encoded(&name)),
+            None => rewritten.push_str(part),
+        }
+        is_pattern = !is_pattern && part == "patternProperties";
+    }
+    *reference = rewritten;
+}
+
+/// The name that a part of a JSON Pointer stands for in a URI's fragment (RFC 6901, section 6).
+fn decoded(part: &str) -> String {
+    let bytes = part.as_bytes();
+    let (mut name, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while let Some(byte) = bytes.get(at) {
+        let hex = (*byte == b'%').then(|| part.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok())).flatten();
+        name.push(hex.unwrap_or(*byte));
+        at += if hex.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&name).replace("~1", "/").replace("~0", "~")
+}
+
+fn encoded(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1").bytes().fold(String::new(), |mut part, byte| {
+        match byte {
+            byte if byte.is_ascii_alphanumeric() || byte == b'~' => part.push(char::from(byte)),
+            byte => _ = write!(part, "%{byte:02X}"),
+        }
+        part
+    })
+}
+
+/// The pattern, written for the engines; `None` for one that ECMAScript does not compile with its flag `u`, which they read as it is.
+pub(crate) fn translate(pattern: &str) -> Option<String> {
+    let mut reader = Reader { rest: pattern, out: String::with_capacity(pattern.len()) };
+    while let Some(next) = reader.next() {
+        match next {
+            '.' => reader.push_class(&complement(LINE_END)),
+            '[' => reader.class()?,
+            '\\' => reader.escape()?,
+            // What else begins so is no ECMAScript, or newer than the engines of many clients.
+            '(' if reader.rest.starts_with('?') => {
+                let kinds = ["?:", "?=", "?!", "?<=", "?<!", "?<"];
+                let kind = kinds.into_iter().find(|kind| reader.rest.starts_with(kind))?;
+                reader.rest = &reader.rest[kind.len()..];
+                reader.out.push('(');
+                reader.out.push_str(kind);
+            }
+            other => reader.out.push(other),
+        }
+    }
+    Some(reader.out)
+}
+
+/// A set of code points, or what an engine knows by a name.
+enum Item {
+    One(u32),
+    Ranges(Vec<(u32, u32)>),
+    Named(String),
+}
+
+struct Reader<'p> {
+    rest: &'p str,
+    out: String,
+}
+
+impl<'p> Reader<'p> {
+    fn next(&mut self) -> Option<char> {
+        let next = self.rest.chars().next()?;
+        self.rest = &self.rest[next.len_utf8()..];
+        Some(next)
+    }
+
+    /// Takes what stands before `end`, and `end`.
+    fn until(&mut self, end: char) -> Option<&'p str> {
+        let (before, rest) = self.rest.split_once(end)?;
+        self.rest = rest;
+        Some(before)
+    }
+
+    fn hex(&mut self, digits: usize) -> Option<u32> {
+        let (hex, rest) = self.rest.split_at_checked(digits)?;
+        self.rest = rest;
+        u32::from_str_radix(hex, 16).ok()
+    }
+
+    /// A backslash outside a class, which has been read.
+    fn escape(&mut self) -> Option<()> {
+        match self.rest.chars().next()? {
+            // A boundary, a backreference, and one by its name.
+            next @ ('b' | 'B' | '1'..='9' | 'k') => {
+                self.next();
+                self.out.push('\\');
+                self.out.push(next);
+            }
+            _ => match self.escaped()? {
+                Item::One(code) => self.push_one(code),
+                Item::Ranges(ranges) => self.push_class(&ranges),
+                Item::Named(name) => self.out.push_str(&name),
+            },
+        }
+        Some(())
+    }
+
+    /// What follows a backslash, within a class and outside.
+    fn escaped(&mut self) -> Option<Item> {
+        Some(match self.next()? {
+            'd' => Item::Ranges(DIGIT.to_vec()),
+            'D' => Item::Ranges(complement(DIGIT)),
+            'w' => Item::Ranges(WORD.to_vec()),
+            'W' => Item::Ranges(complement(WORD)),
+            's' => Item::Ranges(SPACE.to_vec()),
+            'S' => Item::Ranges(complement(SPACE)),
+            case @ ('p' | 'P') => {
+                self.rest = self.rest.strip_prefix('{')?;
+                Item::Named(format!("\\{case}{{{}}}", self.until('}')?))
+            }
+            't' => Item::One(0x09),
+            'n' => Item::One(0x0a),
+            'v' => Item::One(0x0b),
+            'f' => Item::One(0x0c),
+            'r' => Item::One(0x0d),
+            '0' if !self.rest.starts_with(|next: char| next.is_ascii_digit()) => Item::One(0),
+            'c' => Item::One(self.next().filter(char::is_ascii_alphabetic).map(|letter| u32::from(letter) % 32)?),
+            'x' => Item::One(self.hex(2)?),
+            'u' if self.rest.starts_with('{') => {
+                self.next();
+                Item::One(u32::from_str_radix(self.until('}')?, 16).ok().filter(|code| *code <= LAST)?)
+            }
+            'u' => {
+                let first = self.hex(4)?;
+                let second = || self.rest.strip_prefix("\\u").and_then(|rest| u32::from_str_radix(rest.get(..4)?, 16).ok());
+                match (first, (0xd800..0xdc00).contains(&first).then(second).flatten()) {
+                    (high, Some(low @ 0xdc00..=0xdfff)) => {
+                        self.rest = &self.rest[6..];
+                        Item::One(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00))
+                    }
+                    _ => Item::One(first),
+                }
+            }
+            other if other.is_ascii_alphanumeric() => return None,
+            other => Item::One(other.into()),
+        })
+    }
+
+    /// A class, whose bracket has been read.
+    fn class(&mut self) -> Option<()> {
+        let negated = self.rest.starts_with('^');
+        if negated {
+            self.next();
+        }
+        let (mut ranges, mut names) = (vec![], String::new());
+        loop {
+            let first = match self.next()? {
+                ']' => break,
+                first => self.item(first)?,
+            };
+            let is_range = self.rest.starts_with('-') && !self.rest.starts_with("-]");
+            match first {
+                Item::One(first) if is_range => {
+                    self.next();
+                    let last = self.next()?;
+                    let Item::One(last) = self.item(last)? else { return None };
+                    ranges.push((first, last));
+                }
+                Item::One(code) => ranges.push((code, code)),
+                Item::Ranges(more) => ranges.extend(more),
+                Item::Named(name) => names.push_str(&name),
+            }
+        }
+        if names.is_empty() {
+            let ranges = if negated { complement(&ranges) } else { ranges };
+            self.push_class(&ranges);
+        } else {
+            self.push_brackets(negated, &ranges, &names);
+        }
+        Some(())
+    }
+
+    fn item(&mut self, first: char) -> Option<Item> {
+        match first {
+            '\\' if self.rest.starts_with('b') => self.next().map(|_| Item::One(0x08)),
+            '\\' => self.escaped(),
+            other => Some(Item::One(other.into())),
+        }
+    }
+
+    fn push_one(&mut self, code: u32) {
+        match char::from_u32(code) {
+            Some(char) if char.is_alphanumeric() => self.out.push(char),
+            Some(_) => _ = write!(self.out, "\\u{{{code:x}}}"),
+            None => self.push_class(&[]),
+        }
+    }
+
+    fn push_class(&mut self, ranges: &[(u32, u32)]) {
+        if ranges.iter().all(|range| within_text(*range).is_none()) {
+            // Nothing.
+            self.push_brackets(true, &[(0, LAST)], "");
+        } else {
+            self.push_brackets(false, ranges, "");
+        }
+    }
+
+    fn push_brackets(&mut self, negated: bool, ranges: &[(u32, u32)], names: &str) {
+        self.out.push_str(if negated { "[^" } else { "[" });
+        for (first, last) in ranges.iter().copied().filter_map(within_text) {
+            _ = write!(self.out, "\\u{{{first:x}}}");
+            if last > first {
+                _ = write!(self.out, "-\\u{{{last:x}}}");
+            }
+        }
+        self.out.push_str(names);
+        self.out.push(']');
+    }
+}
+
+/// The part of a range whose ends text can have.
+fn within_text((first, last): (u32, u32)) -> Option<(u32, u32)> {
+    let is_half = |code: u32| (SURROGATES.0..=SURROGATES.1).contains(&code);
+    let first = if is_half(first) { SURROGATES.1 + 1 } else { first };
+    let last = if is_half(last) { SURROGATES.0 - 1 } else { last };
+    (first <= last).then_some((first, last))
+}
+
+/// Every code point that the ranges do not have.
+fn complement(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let (mut others, mut next) = (vec![], 0);
+    for (first, last) in sorted {
+        if first > next {
+            others.push((next, first - 1));
+        }
+        next = next.max(last + 1);
+    }
+    if next <= LAST {
+        others.push((next, LAST));
+    }
+    others
+}

@@ -1,0 +1,86 @@
+//! Attacks on what has a bound of its own: names, keys and values of strangers, and the host's own errands.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::{ADMIN_TOKEN, Attack, Client, Failure, Host, JS_VICTIM, Met, PACE, PATIENCE, Request, VICTIM, publish_with};
+use crate::{
+    http2::{Asked, Flood},
+    mcp,
+};
+
+/// Requests of megabytes that an attacker sends in a second.
+const LARGE_PACE: f64 = 8.0;
+
+/// The rows.
+pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
+    const ANSWERS_A_MEBIBYTE: &str = "export default () => ({ text: 'x'.repeat((1 << 20) - 64) });";
+    const CHECK: &str = "checks-readiness";
+    publish_with(host, "answers-a-mebibyte", ANSWERS_A_MEBIBYTE, &json!({ "outputBytes": 1 << 20 }))?;
+    let check =
+        json!({ "slug": CHECK, "title": CHECK, "priceUsd": 0, "handlerType": "x402_readiness_check", "inputSchema": { "type": "object" } });
+    let check = Request::post("/ai/endpoints/create", &check.to_string()).with("x-admin-token", ADMIN_TOKEN);
+    Client::connect(host.address())?.expect_ok(&check)?;
+    let call = |params: serde_json::Value| mcp::asked("/ai/mcp", "tools/call", params);
+    let long = "n".repeat(4_000_000);
+    let tree = format!("[{}[]]", "[],".repeat(900_000));
+    let tree: serde_json::Value = serde_json::from_str(&tree)?;
+    let batch = json!(vec![json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }); 20]).to_string();
+    let json = vec![("content-type", "application/json"), ("accept", "application/json")];
+    let of_mcp = [&json[..], &[("mcp-protocol-version", "2025-03-26")]].concat();
+    let own = |path: &str| format!("http://{}{path}", host.address());
+    let checks = ["/ai/endpoints", "/ai/mcp", "/tools/find-images-00012"];
+    let checks = checks.map(|path| Request::post(&format!("/tools/{CHECK}"), &json!({ "url": own(path) }).to_string()));
+    let quote = |slug: &str| Request::post("/ai/quote", &json!({ "slug": slug }).to_string());
+    let form = format!("credential=wrong&again=%2Fdashboard%2Fnew&sent%3Atext%3A%2Ftitle={}", "a".repeat(3_700_000));
+    let sign_in = Request::form("/dashboard/session", &form).with("sec-fetch-site", "same-origin");
+    Ok(vec![
+        ("WINDOW_UPDATE over 4 connections".to_owned(), Attack::Floods(4, Flood::Windows)),
+        ("PRIORITY over 4 connections".to_owned(), Attack::Floods(4, Flood::Priorities)),
+        ("frames of an unknown kind over 4 connections".to_owned(), Attack::Floods(4, Flood::Unknown)),
+        ("requests with 1,900 HPACK fields".to_owned(), Attack::Hoards(Asked::Fields("/health/live", 1_900))),
+        ("heads without bodies over HTTP/2".to_owned(), Attack::Hoards(Asked::Head("/tools/receipt-echo-free"))),
+        ("answers of 1 MiB that nobody takes".to_owned(), Attack::Hoards(Asked::Post("/tools/answers-a-mebibyte", json, "{}".to_owned()))),
+        ("MCP batches that nobody takes".to_owned(), Attack::Hoards(Asked::Post("/ai/mcp", of_mcp, batch))),
+        ("calls from a new address each".to_owned(), Attack::Moves(Request::post(&format!("/tools/{VICTIM}"), "{}"), 4.0 * PACE)),
+        (
+            "names of tools and texts of 4 MB".to_owned(),
+            Attack::Asks(
+                vec![call(json!({ "name": long, "arguments": {} })), call(json!({ "name": VICTIM, "arguments": { "a": long } }))],
+                LARGE_PACE,
+            ),
+        ),
+        (
+            "MCP messages of 900,000 values".to_owned(),
+            Attack::Asks(vec![call(json!({ "name": JS_VICTIM, "arguments": {}, "_meta": { "a": tree } }))], LARGE_PACE),
+        ),
+        ("readiness checks of the host itself".to_owned(), Attack::Asks(checks.to_vec(), PACE)),
+        ("quotes".to_owned(), Attack::Asks(vec![quote("find-images-00012"), quote("none-such")], PACE)),
+        ("sign-in forms of 3.7 MB".to_owned(), Attack::Asks(vec![sign_in], LARGE_PACE)),
+    ])
+}
+
+/// Sends a request so many times a second, each from another address of loopback: the statuses of the answers.
+pub(super) fn moves(address: SocketAddr, request: &Request, pace: f64, ending: &AtomicBool) -> Met {
+    let (began, mut met) = (Instant::now(), Met::new());
+    for turn in 0_u32.. {
+        let due = Duration::from_secs_f64(f64::from(turn) / pace);
+        while began.elapsed() < due && !ending.load(Ordering::Relaxed) {
+            thread::sleep(due.saturating_sub(began.elapsed()).min(Duration::from_millis(20)));
+        }
+        if ending.load(Ordering::Relaxed) {
+            break;
+        }
+        let [_, high, middle, low] = (turn % (1 << 20) + (1 << 16)).to_be_bytes();
+        let own = Ipv4Addr::new(127, high, middle, low.max(1));
+        let asked = Client::connect_from(own, address, PATIENCE).and_then(|mut client| client.ask(request));
+        *met.entry(asked.unwrap_or(0)).or_default() += 1;
+    }
+    met
+}
