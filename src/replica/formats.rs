@@ -34,7 +34,7 @@ pub(super) struct Known {
 }
 
 /// What this version knows.
-pub(super) const OWN: Known = Known { reads: 8, writes: 4, wants: SOURCES_APART };
+pub(super) const OWN: Known = Known { reads: 9, writes: 4, wants: PAYMENTS_UNRESOLVED };
 
 /// The form in which the row of an answer names the object that holds its body.
 pub const ANSWERS_APART: u32 = 5;
@@ -47,6 +47,9 @@ pub const SELLERS_KEPT: u32 = 7;
 
 /// The form in which the row of a version names the object that holds it.
 pub const SOURCES_APART: u32 = 8;
+
+/// The form of a payment that is unresolved, or holds a part of its payer's balance.
+pub const PAYMENTS_UNRESOLVED: u32 = 9;
 
 /// Forms of rows, up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

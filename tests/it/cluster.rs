@@ -3,6 +3,7 @@
 
 mod changes;
 mod deletions;
+mod held;
 mod objects;
 mod rolling;
 mod rounds;
