@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use tollhouse_front::Shared;
+use tollhouse_money::count_unresolved;
 use tollhouse_operate::process::Process;
 use tollhouse_pool::Status;
 use tollhouse_protocol::JailLayer;
@@ -14,6 +15,9 @@ use super::rooms::Rooms;
 /// The layers of the jail with their names.
 static LAYERS: LazyLock<Vec<(JailLayer, &'static str)>> =
     LazyLock::new(|| JailLayer::ALL.iter().map(|layer| (*layer, &*layer.to_string().leak())).collect());
+
+/// Unresolved settlements that are counted.
+const MOST_UNRESOLVED: usize = 1_000;
 
 /// Returns the function that measures all gauges, as long as the host exists.
 pub(super) fn gather(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Gather {
@@ -35,6 +39,10 @@ async fn all(samples: &mut Samples, rooms: &Rooms, shared: &Shared) {
     samples.put(&table::CALLS_UNDER_WAY, [], rooms.calls.under_way());
     shared.intake.measured(samples);
     samples.put(&table::SETTLEMENTS_OPEN, [], rooms.gate.open_intents());
+    match count_unresolved(&*rooms.store, MOST_UNRESOLVED).await {
+        Ok(unresolved) => samples.put(&table::SETTLEMENTS_UNRESOLVED, [], unresolved),
+        Err(error) => tracing::warn!(%error, "unresolved settlements could not be counted"),
+    }
     samples.put(&table::FENCED, [], rooms.replica.is_fenced());
     samples.put(&table::ENDING, [], shared.shutdown.announced());
     stored(samples, rooms).await;

@@ -131,6 +131,7 @@ fn health(health: &Value) -> String {
         facts.add("paid in", format!("{asset} on {}, settled by {}", text(accepted, "network"), text(accepted, "facilitator")));
     }
     facts.add("open settlements", any(health, "openSettlements"));
+    facts.add("unresolved settlements", any(health, "unresolvedSettlements"));
     let sandbox = ["workers", "running", "queued"].map(|member| format!("{} {member}", health["sandbox"][member]));
     facts.add("sandbox", sandbox.join(", "));
     facts.add("jail", list(health, "sandbox.jail").filter_map(Value::as_str).collect::<Vec<_>>().join(" "));

@@ -36,6 +36,7 @@ mod reconcile;
 mod revenue;
 mod reviews;
 mod secrets;
+mod settlements;
 mod show;
 pub(crate) mod tool;
 mod trial;
@@ -49,7 +50,7 @@ use self::{
         credentials,
         error::{Error, Result},
         out::Out,
-        pages::Back,
+        pages::{Back, Paging},
         profile::{self, Config},
         session::Session,
     },
@@ -119,6 +120,14 @@ pub(crate) enum Command {
     Revenue(revenue::Args),
     /// Compare the ledger with the transfers on the chain (admins); exit code 1 where they differ.
     Reconcile(reconcile::Args),
+    /// Settlements of which nobody says how they ended (admins).
+    #[command(args_conflicts_with_subcommands = true)]
+    Settlements {
+        #[command(flatten)]
+        paging: Paging,
+        #[command(subcommand)]
+        command: Option<settlements::Settlements>,
+    },
     /// Where revenue goes, and what was made into packets.
     #[command(args_conflicts_with_subcommands = true)]
     Payouts {
@@ -236,6 +245,7 @@ impl Command {
             Self::Secrets(command) => secrets::run(&session, command).await,
             Self::Revenue(args) => revenue::run(&session, args).await,
             Self::Reconcile(args) => reconcile::run(&session, args).await,
+            Self::Settlements { paging, command } => settlements::run(&session, paging, command).await,
             Self::Payouts { back, command } => payouts::run(&session, back, command).await,
             Self::Credits { back, command } => credits::run(&session, back, command).await,
             Self::Reviews { back, command } => reviews::run(&session, back, command).await,

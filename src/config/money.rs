@@ -9,7 +9,7 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network,
+    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network, UNRESOLVED_AFTER,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
@@ -30,6 +30,9 @@ const DEFAULT_CONFIRMATIONS: u64 = 1;
 
 /// Maximum number of blocks, because a call waits for them for at most a minute.
 const MOST_CONFIRMATIONS: u64 = 64;
+
+/// Most hours that can be set for asking how a settlement ended: a year.
+const MOST_UNRESOLVED_HOURS: u64 = 8_760;
 
 /// Default validity of a quote, in milliseconds.
 const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
@@ -104,6 +107,9 @@ pub struct MoneyFlags {
     /// Settlements of one payer that may be reverted in an hour, for `evm`; 0 is no limit [default: 5]
     #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
     pub payer_reverts: Option<u32>,
+    /// Hours for which a settlement whose end nobody tells is asked about; then it is `unresolved`, and an admin decides [default: 24]
+    #[arg(long, env = "TOLLHOUSE_UNRESOLVED_HOURS", value_parser = clap::value_parser!(u64).range(1..=MOST_UNRESOLVED_HOURS))]
+    pub unresolved_hours: Option<u64>,
     /// Let the simulated facilitator serve an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
     pub allow_simulated_public: Option<bool>,
@@ -136,6 +142,8 @@ pub struct MoneySettings {
     pub gas_key: Option<Hidden>,
     /// Limits on gas spent by settlements that do not pay.
     pub gas: GasLimits,
+    /// For how long anybody is asked how a settlement ended.
+    pub unresolved_after: Duration,
     /// How offers and receipts in challenges and settlements are signed.
     pub offer_format: OfferFormat,
     /// The host's fee on each sale.
@@ -217,6 +225,9 @@ impl MoneyFlags {
         Ok(MoneySettings {
             networks,
             gas,
+            unresolved_after: self
+                .unresolved_hours
+                .map_or(UNRESOLVED_AFTER, |hours| Duration::from_secs(hours.clamp(1, MOST_UNRESOLVED_HOURS) * 60 * 60)),
             access,
             gas_key,
             offer_format: self.offer_format.unwrap_or_default(),

@@ -145,6 +145,13 @@ impl Limits {
         self.failures.as_ref().zip(sender).map_or(Ok(()), |(failures, sender)| failures.check(sender))
     }
 
+    /// Counts a guess at what a payment was made for, which its payer alone knows, as a wrong credential.
+    pub fn wrong_guess(&self, address: IpAddr) {
+        if let Some(failures) = &self.failures {
+            failures.count(address);
+        }
+    }
+
     /// Counts a wrong credential that is refused in a message, where nobody looks at the answer's head.
     pub fn wrong_credential(&self, sender: Option<Sender>, refused: &Fault) {
         if let (Some(failures), Some(sender), Code::Unauthorized) = (&self.failures, sender, refused.code()) {

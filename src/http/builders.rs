@@ -74,7 +74,8 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 /// Only a hash of the key is kept. It is answered to the request that registered, and again to who shows its payment with what only its
-/// payer knows: the rest of a payment can be read on its chain.
+/// payer knows: the rest of a payment can be read on its chain. Whoever shows no more than that gets neither key nor record, and guesses at
+/// the request that it paid for count as wrong credentials.
 async fn register(
     _: Everyone,
     State(http): State<Http>,
@@ -85,7 +86,7 @@ async fn register(
     let limits = &accounts.shared.limits;
     let offered = limits.observed(limits.sender(peer.ip(), request.headers()), offered(request.headers()));
     let quote = quote(request.headers());
-    let is_private = offered.is_private();
+    let (is_private, shows_payment) = (offered.is_private(), matches!(offered, Offered::X402 { .. }));
     if matches!(offered, Offered::Nothing) {
         accounts.calls.check_unpaid(&accounts.registration, Way::Post, quote.as_deref())?;
     }
@@ -102,15 +103,27 @@ async fn register(
         request: request_id.clone(),
         from: network(peer.ip()),
     };
+    let limits = &accounts.shared.limits;
+    if shows_payment {
+        limits.may_show_credential(peer.ip())?;
+    }
     let done = accounts.calls.register(registration).await.map_err(|error| match &*error {
         CallError::Input(mismatch) => unfit(mismatch),
-        other => other.into(),
+        other => {
+            if matches!(other, CallError::PaymentReused(_)) && shows_payment {
+                limits.wrong_guess(peer.ip());
+            }
+            other.into()
+        }
     })?;
     let mut body: Value = serde_json::from_slice(&done.answer.body).unwrap_or_default();
     let key = match (done.first, is_private) {
         (true, _) => given(accounts, &body, |_| Batch::new()).await?,
         (false, true) => completed(accounts, &body, request_id).await?,
-        (false, false) => None,
+        (false, false) => {
+            body.as_object_mut().and_then(|body| body.remove("builder"));
+            None
+        }
     };
     if let (Some(body), Some(key)) = (body.as_object_mut(), key) {
         body.insert("builderKey".to_owned(), json!(key));

@@ -43,6 +43,7 @@ mod sign_in;
 mod stream;
 mod tools;
 mod turn;
+mod unresolved;
 mod usage;
 
 use std::sync::Arc;
@@ -110,6 +111,7 @@ fn management() -> Vec<Subject> {
         ("administration", admin::routes()),
         ("administration", ledger::routes()),
         ("administration", reconciliation::routes()),
+        ("administration", unresolved::routes()),
         ("administration", refunds::routes()),
         ("administration", audit::routes()),
         ("administration", runtime::routes()),

@@ -67,6 +67,7 @@ async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault>
 async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
     let replicas = tokio::time::timeout(SEEN_WITHIN, operating.replica.seen()).await;
     let reorganized = tokio::time::timeout(SEEN_WITHIN, money::count_reorganized(&*operating.store, MOST_COUNTED)).await;
+    let unresolved = tokio::time::timeout(SEEN_WITHIN, money::count_unresolved(&*operating.store, MOST_COUNTED)).await;
     Json(json!({
         "ok": true,
         "version": env!("CARGO_PKG_VERSION"),
@@ -79,6 +80,8 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         "facilitator": operating.gate.facilitator_status(),
         "facilitators": operating.gate.facilitator_statuses(),
         "openSettlements": operating.gate.open_intents(),
+        // Null while the store is away.
+        "unresolvedSettlements": unresolved.ok().and_then(Result::ok),
         // Null while the store is away.
         "reorganizedSettlements": reorganized.ok().and_then(Result::ok),
         "unpaid": operating.gate.unpaid(),

@@ -63,6 +63,8 @@ pub struct PaymentConfig {
     pub failed_runs: FailedRuns,
     /// How much gas settlements may burn that do not pay.
     pub gas: GasLimits,
+    /// For how long anybody is asked how a settlement ended. Default: a day.
+    pub unresolved_after: Duration,
 }
 
 impl Accepted {
@@ -154,6 +156,9 @@ impl Accepted {
     }
 }
 
+/// For how long anybody is asked how a settlement ended, where nothing else is set: a day.
+pub const UNRESOLVED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
 impl PaymentConfig {
     /// The settings for `network` (CAIP-2 or v1 name) and its first token.
     ///
@@ -161,7 +166,9 @@ impl PaymentConfig {
     ///
     /// As [`Accepted::new`].
     pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
-        Ok(Self { accepted: vec![Accepted::new(network, None, pay_to)?], failed_runs: FailedRuns::default(), gas: GasLimits::default() })
+        let accepted = vec![Accepted::new(network, None, pay_to)?];
+        let (failed_runs, gas) = (FailedRuns::default(), GasLimits::default());
+        Ok(Self { accepted, failed_runs, gas, unresolved_after: UNRESOLVED_AFTER })
     }
 
     /// The entries of `accepts` for `terms`: what the tool takes of what the host does, as far as it can be settled. Of networks that the

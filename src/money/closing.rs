@@ -5,11 +5,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_account::registration::Registrant;
-use tollhouse_base::{clock::Timestamp, id::CallId};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, PaymentId},
+};
 use tollhouse_event::{Event, Events, Kind};
 use tollhouse_replica::{RECEIPTS_SHORT, Replica};
 use tollhouse_store::Batch;
-use tollhouse_tool::{MicroUsd, Owner};
+use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use crate::{
     Finished, Finisher, News, ReorganizedSettlement, Settlement, SettlementKind, StoredAnswer, WireVersion,
@@ -137,6 +140,18 @@ impl Finisher for ReceiptFinisher {
         let row = self.sales.row(&closing.sale(Totals::FAILED), &closing.owner, closing.receipt.issued_at, closing.call.as_str());
         let stored = events.iter().map(|event| Events::stored(&closing.owner, event));
         (stored.fold(row, Batch::and), News { owner: closing.owner, events })
+    }
+
+    fn subject(&self, draft: &[u8]) -> (Slug, MicroUsd) {
+        let receipt = Closing::decode(draft).receipt;
+        (receipt.slug, receipt.price_usd)
+    }
+
+    fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, News) {
+        let Closing { call, receipt, owner, .. } = Closing::decode(draft);
+        let data = json!({ "callId": call, "paymentId": payment, "priceUsd": receipt.price_usd });
+        let event = self.events.event(Kind::PaymentUnresolved, Some(&receipt.slug), data);
+        (Events::stored(&owner, &event), News { owner, events: vec![event] })
     }
 
     fn reorganized(&self, settlement: &ReorganizedSettlement, taken_back: bool) -> (Batch, News) {

@@ -86,6 +86,11 @@ pub trait Facilitator: Send + Sync + 'static {
         None
     }
 
+    /// Whether the nonce of a payment is used by the newest block: its money has moved, or never will. False where nobody tells.
+    async fn is_spent(&self, _payment: &Payment) -> bool {
+        false
+    }
+
     /// What reverted transactions for a payment have burned that was not asked for before.
     fn take_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
         None

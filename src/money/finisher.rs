@@ -1,10 +1,10 @@
 //! What the gate asks of whoever makes receipts.
 
 use serde_json::Value;
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{clock::Timestamp, id::PaymentId};
 use tollhouse_event::Event;
 use tollhouse_store::Batch;
-use tollhouse_tool::Owner;
+use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use super::{gate::record::StoredAnswer, reorganized::ReorganizedSettlement, settlement::Settlement};
 
@@ -40,6 +40,12 @@ pub trait Finisher: Send + Sync + 'static {
 
     /// What is written when the payment is refused after all.
     fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, News);
+
+    /// Which tool a draft is of, and what its call costs.
+    fn subject(&self, draft: &[u8]) -> (Slug, MicroUsd);
+
+    /// What is written when nobody has said for long how a settlement ended, and nobody is asked any more.
+    fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, News);
 
     /// What is written when the chain has taken a settlement back, or, where it is not `taken_back`, has it again.
     fn reorganized(&self, settlement: &ReorganizedSettlement, taken_back: bool) -> (Batch, News);

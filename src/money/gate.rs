@@ -20,6 +20,7 @@ mod settle;
 pub(super) mod slowed;
 mod state;
 pub(super) mod throttle;
+mod unresolved;
 mod watch;
 
 use std::{
@@ -39,16 +40,17 @@ use tollhouse_tool::MicroUsd;
 pub use self::{
     agrees::check_payments,
     reconcile::{BlockRange, ReconcileError, Reconciliation},
+    unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
 };
 use super::{
     Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
-    PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Way, WireVersion,
+    PaymentId, PaymentState, Refusal, StoredAnswer, Terms, Way, WireVersion,
     credit::Hold,
     gate::{
         alarms::Alarms,
         claims::{Claim, Claims},
         funds::{PurseHold, Purses},
-        gas::{BurnedGas, GasHold, GasMeter},
+        gas::{BurnedGas, Burner, GasHold, GasMeter},
         record::{Record, Tail},
         retry::{Lanes, Retry},
         throttle::{Place, Running, Throttle},
@@ -57,7 +59,7 @@ use super::{
     x402::{extensions, offer::Shown, wire::Question},
 };
 
-const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent]);
+const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent, unresolved::index]);
 /// From a payer's own name of a payment, behind the payer, to the payment.
 const PAYMENT_NAMES: Table<String, PaymentId> = schema::PAYMENT_NAMES.holding();
 /// The payments that are reserved or settling.
@@ -66,7 +68,7 @@ const OPEN_INTENTS: Table<PaymentId, ()> = schema::OPEN_INTENTS.holding();
 const PAYMENT_EXPIRY: Table<(Timestamp, String), ()> = schema::PAYMENT_EXPIRY.holding();
 
 fn open_intent(id: &PaymentId, record: &Record) -> Option<Entry> {
-    matches!(record.state, State::Reserved | State::Settling).then(|| schema::OPEN_INTENTS.entry(id, &()))
+    record.is_open().then(|| schema::OPEN_INTENTS.entry(id, &()))
 }
 
 /// Locks for requests with the same payment. Others share one by chance.
@@ -145,13 +147,18 @@ struct Held {
     gas: Option<GasHold>,
 }
 
-/// A run whose settlement is not known to have ended, as its failure was counted.
+/// A settlement that is not known to have ended, and what was counted of it.
 struct OpenRun {
-    running: Running,
+    /// Its run, as its failure was counted; `None` where another process ran it.
+    running: Option<Running>,
+    /// Whom its gas counts for.
+    burner: Burner,
     /// Gas that its transactions burned so far.
     burned: Option<BurnedGas>,
-    /// The money may still move, or gas be burned.
-    _held: (Option<PurseHold>, Option<GasHold>),
+    /// The money may still move.
+    purse: Option<PurseHold>,
+    /// Gas may still be burned.
+    _gas: Option<GasHold>,
 }
 
 /// What a reservation is made of.
@@ -379,6 +386,12 @@ impl Gate {
     #[cfg(test)]
     pub(super) fn purses_held(&self) -> usize {
         self.purses.len()
+    }
+
+    /// Reverted settlements that count against a payer.
+    #[cfg(test)]
+    pub(super) fn reverts_of(&self, payer: &str) -> u64 {
+        self.gas.reverts_of(payer)
     }
 
     fn open_runs(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, OpenRun>> {

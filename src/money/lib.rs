@@ -8,13 +8,14 @@
 //!            reserve            intent, durable        outcome + receipt + answer, durable
 //! (absent) ──────────▶ reserved ───────────────▶ settling ───────────────▶ settled
 //!     ▲                    │ drop, fault, crash      │ the facilitator says no
-//!     └──── released ◀─────┘                         └──────────▶ refused
+//!     └──── released ◀─────┘                         ├──────────▶ refused
+//!                                                    └──────────▶ unresolved: nobody says how it ended
 //! ```
 //!
 //! [`Gate::admit`] judges what is offered: it is read against the call's [`Terms`], looked up, and verified by the [`Facilitator`].
 //!
 //! A `settling` record without an answer from the facilitator stays until it is resolved by asking
-//! again with the identical payload. Released and refused authorisations are unspent and may be used again.
+//! again with the identical payload. After a day (`--unresolved-hours`) it becomes `unresolved`, and an admin decides. Released and refused authorisations are unspent and may be used again.
 
 #![warn(missing_docs)]
 
@@ -44,10 +45,11 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod unresolved;
 mod x402;
 
 pub use self::{
-    accept::{Accepted, ConfigError, PaymentConfig},
+    accept::{Accepted, ConfigError, PaymentConfig, UNRESOLVED_AFTER},
     asset::Asset,
     begun::Begun,
     binding::binding,
@@ -67,7 +69,8 @@ pub use self::{
     },
     finisher::{Finished, Finisher, News},
     gate::{
-        Admission, Admit, BlockRange, Gate, ReconcileError, Reconciliation, Request, Seen,
+        Admission, Admit, BlockRange, Gate, ReconcileError, Reconciliation, Request, Resolution, ResolutionError, Seen,
+        UnresolvedSettlement,
         answer::{Ended, object_of},
         check_payments,
         gas::{BurnedGas, GasLimits},
@@ -83,6 +86,7 @@ pub use self::{
     route::{Due, RemoteRoutes, Route, RouteError, RouteProvider, Start, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind},
     terms::{SignedOffers, Terms, Way},
+    unresolved::count_unresolved,
     x402::{eip3009::Authorization, offer::Payment, signed::Signed, svm::Transaction, wire::Challenge},
 };
 pub use self::{

@@ -11,6 +11,7 @@ mod evm;
 mod faults;
 mod fuzz;
 mod gate;
+mod interrupted;
 mod keep;
 mod large;
 mod ledger;
@@ -27,13 +28,14 @@ mod routes;
 mod sales;
 mod simulated;
 mod unpaid;
+mod unresolved;
 mod upto;
 mod wire;
 
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -50,12 +52,13 @@ use tollhouse_base::{
 };
 use tollhouse_event::{EventSettings, Events};
 use tollhouse_objects::{Kept as Bucket, Objects, Place};
-use tollhouse_replica::{RECEIPTS_SHORT, Replica, SELLERS_KEPT};
+use tollhouse_replica::{PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, Replica, SELLERS_KEPT};
 use tollhouse_store::{
     Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore,
 };
 use tollhouse_tool::{MicroUsd, Owner, UsdChange};
 
+use self::interrupted::Interrupted;
 use super::{
     asset::ASSETS,
     facilitator::kind::simulated::SimulatedFacilitator,
@@ -245,6 +248,10 @@ struct Moody {
     identity: Mutex<&'static str>,
     /// Of these it says nothing for a minute, and then that it does not know.
     deaf: Mutex<Vec<PaymentId>>,
+    /// Whether a node would say that nonces are spent.
+    spent: AtomicBool,
+    /// What a reverted transaction has burned.
+    burned: Mutex<Option<BurnedGas>>,
 }
 
 impl Moody {
@@ -284,6 +291,14 @@ impl Facilitator for Moody {
 
     async fn balance(&self, payment: &Payment) -> Option<u128> {
         self.inner.balance(payment).await
+    }
+
+    async fn is_spent(&self, _payment: &Payment) -> bool {
+        self.spent.load(Ordering::SeqCst)
+    }
+
+    fn take_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
+        self.burned.lock().unwrap().take()
     }
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
@@ -362,7 +377,8 @@ impl Bench {
         let ledger = Arc::new(Ledger::new(Arc::clone(&store), config.first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled, mood) = (AtomicUsize::default(), AtomicUsize::default(), Mutex::new(Mood::Honest));
-        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity: Mutex::new("moody"), deaf: Mutex::default() });
+        let (identity, deaf, spent, burned) = (Mutex::new("moody"), Mutex::default(), AtomicBool::default(), Mutex::default());
+        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));
@@ -430,41 +446,6 @@ impl Bench {
             }
         };
         tokio::time::timeout(Duration::from_secs(10), reached).await.unwrap();
-    }
-}
-
-/// A store that does something else right before a commit that it waits for.
-struct Interrupted {
-    inner: Arc<MemoryStore>,
-    /// Left to pass before the interruption.
-    after: AtomicUsize,
-    interruption: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
-}
-
-impl Interrupted {
-    fn before_commit(nth: usize, inner: Arc<MemoryStore>) -> Arc<Self> {
-        Arc::new(Self { inner, after: AtomicUsize::new(nth), interruption: Mutex::default() })
-    }
-
-    fn by(&self, interruption: impl Future<Output = ()> + Send + 'static) {
-        *self.interruption.lock().unwrap() = Some(Box::pin(interruption));
-    }
-}
-
-#[async_trait]
-impl Around for Interrupted {
-    fn inner(&self) -> &dyn Store {
-        &*self.inner
-    }
-
-    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
-        if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let interruption = self.interruption.lock().unwrap().take();
-            if let Some(interruption) = interruption {
-                interruption.await;
-            }
-        }
-        self.inner.apply(batch, durability).await
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Known {
 }
 
 /// The formats that this version knows.
-pub(super) const OWN: Known = Known { reads: 8, writes: 4, wants: SOURCES_APART };
+pub(super) const OWN: Known = Known { reads: 9, writes: 4, wants: PAYMENTS_UNRESOLVED };
 
 /// The format in which an answer's row names the object with its body.
 pub const ANSWERS_APART: u32 = 5;
@@ -48,6 +48,9 @@ pub const SELLERS_KEPT: u32 = 7;
 
 /// The format in which the row of a handler's version names the object with its source.
 pub const SOURCES_APART: u32 = 8;
+
+/// The form of a payment that is unresolved, or holds a part of its payer's balance.
+pub const PAYMENTS_UNRESOLVED: u32 = 9;
 
 /// Forms of rows up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

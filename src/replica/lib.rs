@@ -58,7 +58,7 @@ use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 pub use self::{
     exchange::Tallies,
     follow::Followed,
-    formats::{ANSWERS_APART, JoinError, RECEIPTS_SHORT, SELLERS_KEPT, SOURCES_APART},
+    formats::{ANSWERS_APART, JoinError, PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, SELLERS_KEPT, SOURCES_APART},
     jobs::Turn,
     keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
     lease::Living,

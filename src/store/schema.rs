@@ -130,6 +130,10 @@ tables! {
     PAYMENT_ANSWERS: PaymentAnswers "pmt_", PaymentId => "AnswerRow", With("the payment, for a day");
     /// Settlements that have begun and not ended.
     OPEN_INTENTS: OpenIntents "pmt_", PaymentId => "()", With("the payment, while it is open"), of: PAYMENTS;
+    /// Every settlement of which nobody said how it ended until the host stopped asking.
+    UNRESOLVED_SETTLEMENTS: Payments "unresolved/", PaymentId => "()", With("the payment, until an admin decides"), of: PAYMENTS;
+    /// What runs under way hold of payers' balances, on hosts that share a store: payer, `/`, network, `/`, token.
+    HELD_BALANCES: Payments "held/", String => "a sum", Until("the payer has no run under way");
     /// Payments with data to delete, by when it is due.
     PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then");
     /// The receipts that a transaction pays for: network, `/`, hash.

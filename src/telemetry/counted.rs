@@ -229,7 +229,8 @@ pub static MCP_REQUESTS: Counts<1, 9> = Counts::new(
     ],
 );
 /// Payments that reached a state.
-pub static PAYMENTS: Counts<1, 5> = Counts::new(&table::PAYMENTS, [["reserved"], ["settled"], ["refused"], ["released"], ["unknown"]]);
+pub static PAYMENTS: Counts<1, 6> =
+    Counts::new(&table::PAYMENTS, [["reserved"], ["settled"], ["refused"], ["released"], ["unknown"], ["unresolved"]]);
 /// Runs that nobody paid for.
 pub static UNPAID_RUNS: Counts<1, 3> = Counts::new(&table::UNPAID_RUNS, [["failed"], ["refused"], ["unknown"]]);
 /// Runs refused because of a limit on unpaid runs.

@@ -71,12 +71,13 @@ table! {
     ANSWERS_HELD Gauge "tollhouse_answer_held_bytes" [] "answers in memory that clients have not taken yet";
     MCP_REQUESTS Counter "tollhouse_mcp_requests_total" ["method"] "requests of MCP, by method";
     MCP_CALLS Counter "tollhouse_mcp_calls_total" ["outcome" "fault"] "calls of tools over MCP: `ok`, `tool_error`, `task` where one was begun, `cancelled` where the caller went, else the code";
-    PAYMENTS Counter "tollhouse_payments_total" ["state"] "payments that came to a state: `reserved`, then `settled`, `refused` or `released`; `unknown` where nobody said how it ended, and it is asked again";
+    PAYMENTS Counter "tollhouse_payments_total" ["state"] "payments that came to a state: `reserved`, then `settled`, `refused` or `released`; `unknown` where nobody said how it ended, and it is asked again; `unresolved` where nobody did for `--unresolved-hours`";
     UNPAID_RUNS Counter "tollhouse_unpaid_runs_total" ["why"] "runs that nobody paid for: the run `failed`, its settlement was `refused`, or is `unknown` and may be found settled later";
     SLOWED_RUNS Counter "tollhouse_slowed_runs_total" ["limit"] "runs that did not begin because of a limit on unpaid runs: of the `payer`, the `address`, the `tool`, an `unproven` payer, the payer's `balance`, or burned `gas`";
     BURNED_GAS Counter "tollhouse_burned_gas_total" [] "gas that reverted settlements have used without paying";
     SETTLEMENT_FAULTS Counter "tollhouse_settlement_faults_total" ["kind"] "settlements that an operator should look at: the payment was used `elsewhere` before this host used it, its transaction pays for a `second_receipt`, or was `reorganized` out of the chain";
     SETTLEMENTS_OPEN Gauge "tollhouse_settlements_open" [] "settlements whose end is not known yet, those under way among them";
+    SETTLEMENTS_UNRESOLVED Gauge "tollhouse_settlements_unresolved" [] "settlements of which nobody said how they ended until the host stopped asking: an admin decides, at most 1,000 are counted";
     FACILITATOR_REQUESTS Counter "tollhouse_facilitator_requests_total" ["operation" "outcome"] "questions to facilitators, and how they ended";
     FACILITATOR_SECONDS Histogram "tollhouse_facilitator_seconds" ["operation"] "how long facilitators took, with the tries of one question";
     COMMITS Counter "tollhouse_store_commits_total" ["durability" "outcome"] "commits to the store: `conflict` and `beyond` are decided anew or told, `lock_timeout` waited for a row that another host held, `unknown` may have been written";

@@ -4,6 +4,7 @@
 
 mod changes;
 mod deletions;
+mod held;
 mod objects;
 mod rolling;
 mod rounds;

@@ -166,6 +166,45 @@ async fn doctor_tells_whether_a_facilitator_settles_on_the_networks_of_the_setti
     }
 }
 
+/// A node that says of which chain it is, and estimates gas if it is to.
+async fn node(estimates: bool) -> String {
+    let answer = async move |axum::Json(asked): axum::Json<Value>| {
+        let said = match asked["method"].as_str() {
+            Some("eth_chainId") => json!({ "result": "0x14a34" }),
+            Some("eth_estimateGas") if estimates => json!({ "result": "0x5208" }),
+            _ => json!({ "error": { "code": -32601, "message": "the method does not exist" } }),
+        };
+        let mut body = json!({ "jsonrpc": "2.0", "id": asked["id"] });
+        body.as_object_mut().unwrap().extend(said.as_object().unwrap().clone());
+        axum::Json(body)
+    };
+    serve(Router::new().route("/", routing::post(answer))).await
+}
+
+#[tokio::test]
+async fn doctor_warns_of_gas_without_bounds_or_estimates_and_of_words_that_nobody_can_look_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (well, deaf) = (node(true).await, node(false).await);
+    let evm = |url: &str| vec![("TOLLHOUSE_FACILITATOR", "evm".to_owned()), ("TOLLHOUSE_RPC_URL", url.to_owned())];
+    let unlimited = [evm(&well), vec![("TOLLHOUSE_BURNED_GAS", "0".to_owned())]].concat();
+    let http = vec![("TOLLHOUSE_FACILITATOR", "http".to_owned()), ("X402_FACILITATOR_URL", "http://127.0.0.1:1".to_owned())];
+    let looked_up = [http.clone(), vec![("TOLLHOUSE_RPC_URL", well.clone())]].concat();
+    for (case, env, gas, node) in [
+        ("all is well", evm(&well), 0, 0),
+        ("no bound", unlimited, 1, 0),
+        ("no estimate", evm(&deaf), 1, 0),
+        ("no node", http, 0, 1),
+        ("a node", looked_up, 0, 0),
+    ] {
+        let key = ("TOLLHOUSE_GAS_KEY", format!("0x{}", "07".repeat(32)));
+        let env: Vec<_> = [env, vec![key, ("TOLLHOUSE_PAY_TO", crate::harness::PAY_TO.to_owned())]].concat();
+        let env: Vec<_> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let told = json_of(&run(folder.path(), &["doctor", "--json"], &env).await);
+        assert_eq!((levels(&told, "gas").len(), levels(&told, "node").len()), (gas, node), "{case}: {told}");
+        assert!([levels(&told, "gas"), levels(&told, "node")].concat().iter().all(|level| *level == "warn"), "{case}: {told}");
+    }
+}
+
 async fn serve(app: Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

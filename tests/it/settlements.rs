@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use crate::harness::{Facilitator, Host, PAY_TO, Payer, Settles, eventually, js};
 
@@ -130,4 +131,26 @@ async fn what_a_facilitator_says_of_itself_is_for_the_log() {
     let told = format!("{answer:?} {:?}", host.payment(&payment.id()).await);
     assert!(!told.contains("0xbad"), "{told}");
     assert!(host.log().contains("401_call_0xbad"));
+}
+
+/// What becomes of one after a day is tested with the money; here, who may ask, and what is refused.
+#[tokio::test]
+async fn admin_resolves_only_settlements_that_are_unresolved() {
+    let (host, facilitator, payer) = with_facilitator(Settles::Unanswered).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    host.call_paid("echo", &json!({}), &payment).await.is(502);
+    let listed = host.manage(Method::GET, "/ai/admin/unresolved", &Value::Null).await.is(200).json();
+    assert_eq!(listed, json!({ "ok": true, "settlements": [] }));
+    let resolve = async |id: &str, decision: Value| host.manage(Method::POST, &format!("/ai/admin/unresolved/{id}"), &decision).await;
+    let unpaid = || json!({ "decision": "unpaid" });
+    let error = resolve(&payment.id(), unpaid()).await.fails(409, "wrong_state", "caller");
+    assert_eq!(error["state"], "settling", "it is asked about still");
+    resolve(&format!("pmt_{}", "0".repeat(32)), unpaid()).await.fails(404, "unknown_payment", "caller");
+    for decision in [json!({ "decision": "paid" }), json!({ "decision": "unpaid", "transaction": "0xab" })] {
+        let error = resolve(&payment.id(), decision).await.fails(422, "invalid_decision", "caller");
+        assert_eq!(error["pointer"], "/transaction");
+    }
+    let health = host.get("/health").await.is(200).json();
+    assert_eq!((&health["openSettlements"], &health["unresolvedSettlements"]), (&json!(1), &json!(0)));
+    facilitator.tell(Settles::Well);
 }

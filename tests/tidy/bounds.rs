@@ -106,6 +106,8 @@ const TABLES: &[(Bound, &[&str])] = &[
     (Line("secrets"), &["SECRETS", "SECRETS_ADDED"]),
     (Line("marks of endpoints that were deleted"), &["DELETED", "DELETIONS"]),
     (Line("settlements whose block may still be replaced"), &["WATCHED_SETTLEMENTS"]),
+    (Line("settlements of which nobody says how they ended"), &["UNRESOLVED_SETTLEMENTS"]),
+    (Line("runs under way of one balance"), &["HELD_BALANCES"]),
     (Line("receipts that one transaction pays for"), &["TRANSACTIONS"]),
     (OF_A_BUILDER, &["ENDPOINTS_OWNED", "BUILDERS", "BUILDER_SEEN", "SELLERS", "PAYOUT_SETTINGS"]),
     (Line("events on disk"), &["EVENTS"]),

@@ -11,8 +11,9 @@ use std::{collections::BTreeSet, error::Error, path::PathBuf};
 use serde_json::json;
 use tollhouse_app as app;
 use tollhouse_config as config;
-use tollhouse_config::{Flags, MoneyFlags};
+use tollhouse_config::{Flags, MoneyFlags, MoneySettings};
 use tollhouse_front as front;
+use tollhouse_money::{Family, GasLimits};
 use tollhouse_operate::{
     clock, database,
     finding::{Finding, Level},
@@ -111,6 +112,45 @@ fn named_keys(flags: &Flags) -> Vec<PathBuf> {
     named.into_iter().chain([&flags.money.gas_key_file, &flags.host.store_password_file]).flatten().cloned().collect()
 }
 
+/// Warns of facilitators whose yes and no nobody can look up.
+fn look_ups(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
+    settings.networks.iter().filter(|on| on.facilitator.elsewhere() && on.rpc_url.is_none()).map(|on| {
+        let (text, remedy) = match on.network.family {
+            Family::Evm { .. } => (
+                "no node is set: the facilitator's word on a settlement cannot be looked up, and one that it says nothing of stays open",
+                "name a node of the network in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS".to_owned(),
+            ),
+            Family::Solana => (
+                "the facilitator's word on a settlement cannot be looked up, and one that it says nothing of stays open",
+                "resolve such settlements with `tollhouse settlements`".to_owned(),
+            ),
+        };
+        Finding::warn("node", text, remedy).of(on.network.caip2)
+    })
+}
+
+/// Warns of bounds on burned gas that are off, where the host pays for gas.
+fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
+    let GasLimits { of_payer, of_builder, of_all, reverts } = settings.gas;
+    let off: Vec<_> = [
+        (of_payer.is_none(), "--payer-burned-gas"),
+        (of_builder.is_none(), "--builder-burned-gas"),
+        (of_all.is_none(), "--burned-gas"),
+        (reverts.is_none(), "--payer-reverts"),
+    ]
+    .into_iter()
+    .filter_map(|(is_off, setting)| is_off.then_some(setting))
+    .collect();
+    if off.is_empty() || !settings.networks.iter().any(|on| on.facilitator.sends()) {
+        return None;
+    }
+    let text = format!(
+        "{} 0: settlements that do not pay can burn gas without limit",
+        off.join(", ") + if off.len() == 1 { " is" } else { " are" }
+    );
+    Some(Finding::warn("gas", text, "remove the setting, or set the most gas that you can lose in an hour"))
+}
+
 async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -> Vec<Finding> {
     let settings = match money.settled(listen) {
         Ok(settings) => settings,
@@ -123,7 +163,14 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
         };
         finding.of(network)
     };
-    let mut found: Vec<_> = app::reach(&settings).await.into_iter().map(told).collect();
+    let reached = app::reach(&settings).await;
+    let mut found: Vec<_> = reached.iter().cloned().map(told).collect();
+    found.extend(reached.into_iter().filter_map(|(network, reached)| {
+        let text = format!("the node estimates no gas, so payments cannot be tried and are refused: {}", reached.no_estimate?);
+        Some(Finding::warn("gas", text, "name another node in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS").of(network))
+    }));
+    found.extend(look_ups(&settings));
+    found.extend(gas_bounds(&settings));
     let receivers: BTreeSet<_> = settings.networks.iter().flat_map(|network| &network.accepted).map(|accepted| &*accepted.pay_to).collect();
     // Nothing on a chain shows which stores accept payments at an address.
     found.extend(receivers.into_iter().map(|address| {

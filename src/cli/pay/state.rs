@@ -45,7 +45,7 @@ pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> Became {
     match payment["state"].as_str() {
         Some("settled") => Became::Settled,
         Some("refused" | "released") => Became::Untaken,
-        Some("reserved" | "settling") => Became::UnderWay,
+        Some("reserved" | "settling" | "unresolved") => Became::UnderWay,
         _ => Became::Untold,
     }
 }

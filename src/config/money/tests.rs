@@ -116,3 +116,11 @@ fn the_file_names_one_network_or_a_list() {
         assert_eq!(toml::from_str::<MoneyFlags>(text).unwrap().network.len(), networks);
     }
 }
+
+#[test]
+fn settlements_are_asked_about_for_a_day_or_as_long_as_is_set() {
+    for (unresolved_hours, hours) in [(None, 24), (Some(1), 1), (Some(48), 48)] {
+        let settings = resolved(MoneyFlags { unresolved_hours, ..MoneyFlags::default() }).unwrap();
+        assert_eq!(settings.unresolved_after, Duration::from_secs(hours * 60 * 60));
+    }
+}

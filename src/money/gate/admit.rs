@@ -215,7 +215,7 @@ impl Gate {
 }
 
 /// The refusal of a run that a limit stands in the way of.
-fn slowed_by(slowed: Slowed) -> Refusal {
+pub(super) fn slowed_by(slowed: Slowed) -> Refusal {
     SLOWED_RUNS.count([slowed.bound.metric()]);
     slowed.into()
 }

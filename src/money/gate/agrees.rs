@@ -4,6 +4,7 @@ use tollhouse_base::flaws::Flaws;
 use tollhouse_store::{Store, StoreError};
 
 use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::State};
+use crate::unresolved::UNRESOLVED;
 
 /// Rows that are read at once.
 const PAGE: usize = 500;
@@ -16,13 +17,21 @@ const PAGE: usize = 500;
 pub async fn check_payments(store: &dyn Store, flaws: &mut Flaws) -> Result<(), StoreError> {
     let mut rows = PAYMENTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
-        let open = matches!(row.value.state, State::Reserved | State::Settling);
+        let open = row.value.is_open();
         let listed = OPEN_INTENTS.get(store, &row.key).await?.is_some();
         let stands = row.value.state;
         flaws.unless(open == listed, || match open {
             true => format!("payment {} is open ({stands:?}), and is not among the open ones: nobody ends it", row.key),
             false => format!("payment {} has ended ({stands:?}), and is among the open ones", row.key),
         });
+        let listed = UNRESOLVED.get(store, &row.key).await?.is_some();
+        let consistent = listed == (stands == State::Unresolved);
+        flaws.unless(consistent, || format!("payment {} is {stands:?}, and the list of unresolved ones says otherwise", row.key));
+    }
+    let mut rows = UNRESOLVED.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let there = PAYMENTS.found(store, &row.key).await?.is_some();
+        flaws.unless(there, || format!("payment {} is among the unresolved ones, and does not exist", row.key));
     }
     let mut rows = OPEN_INTENTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {

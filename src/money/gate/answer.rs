@@ -117,6 +117,7 @@ impl Gate {
                 Bought::Lost => Ended::Lost,
                 Bought::NotKept => Ended::Without,
             },
+            Some(Record { state: State::Unresolved, .. }) => Ended::Open,
             Some(Record { state: State::Settling, .. }) if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => Ended::Open,
             Some(Record { state: State::Reserved | State::Settling, .. }) => Ended::NotYet,
             _ => Ended::Without,

@@ -114,7 +114,11 @@ impl Gate {
         let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
         let Ok(payment) = Payment::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)) else {
             tracing::error!(payment.id = %id, "an intent does not read");
-            return self.ask_later(id);
+            self.ask_later(id);
+            if self.is_overdue(record) {
+                self.give_up(id).await;
+            }
+            return;
         };
         let begun = record.begun();
         let facilitator = self.facilitators.of(payment.asset.network);
@@ -144,6 +148,8 @@ impl Gate {
         match concluded {
             Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
             Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),
+            Err(_) if self.is_overdue(record) => self.give_up(id).await,
+            Err(_) if self.holds_purse(id, record) && facilitator.is_spent(&payment).await => self.free_purse(id).await,
             Err(_) => {}
         }
     }

@@ -1,13 +1,16 @@
 //! Binding a payment to its request, and what one that is bound buys.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
+use tollhouse_replica::PAYMENTS_UNRESOLVED;
 use tollhouse_store::{Decided, Durability, StoreError, Tx, update};
 use tollhouse_telemetry::counted::PAYMENTS as PAYMENTS_RESERVED;
 
 use super::{
     Admission, Admit, Gate, PAYMENT_NAMES, PAYMENTS, Reservation, Seen,
+    admit::slowed_by,
     answer::Bought,
+    funds::{self, PurseHold},
     record::{Record, Tail},
 };
 use crate::{PaymentId, Refusal, State};
@@ -42,9 +45,15 @@ impl Gate {
     /// Binds the payment to the request: of many that arrive together, one.
     pub(super) async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
         let Reservation { id, digest, request, tail, means, held } = reservation;
-        let record = Record::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
+        let mut record = Record::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
+        let shared = self.store.is_shared() && self.replica.writes(PAYMENTS_UNRESOLVED);
+        let purse = held.purse.as_ref().filter(|_| shared).map(PurseHold::shared);
+        let balance = purse.map(|(held, balance)| {
+            record.held = Some(held);
+            balance
+        });
         let claim = Some(self.claims.claim(&record));
-        match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
+        match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record, balance)).await {
             Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
             Ok(None) => {
                 PAYMENTS_RESERVED.count(["reserved"]);
@@ -58,6 +67,11 @@ impl Gate {
                     _claim: claim,
                 }))
             }
+            // Other hosts hold the rest. A twin at one of them may be what does.
+            Err(Refusal::Store(StoreError::Beyond { .. })) => match self.seen(&id, &record.digest, request).await? {
+                Some(seen) => Ok(seen.into()),
+                None => Err(slowed_by(funds::beyond(NonZeroU32::MIN))),
+            },
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {
                 if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {
@@ -95,7 +109,12 @@ fn admits(record: Record, digest: &str, request: &str) -> Result<Option<Bound>, 
 
 /// Writes a reservation, unless the payment, or the one that has its client's name, admits to something already. All that is
 /// read here must be so still when it is written.
-async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Decided<'a, Option<(PaymentId, Bound)>>, Refusal> {
+async fn bind<'a>(
+    mut tx: Tx<'a>,
+    id: &PaymentId,
+    record: &Record,
+    balance: Option<i128>,
+) -> Result<Decided<'a, Option<(PaymentId, Bound)>>, Refusal> {
     let earlier = tx.row(&PAYMENTS, id).await?;
     if let Some(row) = &earlier
         && let Some(bound) = admits(row.value.clone(), &record.digest, &record.request)?
@@ -124,6 +143,9 @@ async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Dec
     }
     if let Some(name) = &name {
         tx.put(&PAYMENT_NAMES, name, id);
+    }
+    if let (Some(held), Some(balance)) = (&record.held, balance) {
+        held.hold(&mut tx, balance);
     }
     match &earlier {
         Some(row) => tx.replace(&PAYMENTS, row, record),

@@ -290,6 +290,12 @@ impl GasMeter {
         })
     }
 
+    /// Reverted settlements that count against a payer.
+    #[cfg(test)]
+    pub(super) fn reverts_of(&self, payer: &str) -> u64 {
+        self.state().payers.get(payer).map_or(0, |burned| burned.reverts.total(self.now()))
+    }
+
     /// Forgets who has burned nothing for an hour.
     pub(super) fn forget_quiet(&self) {
         let (mut state, now) = (self.state(), self.now());

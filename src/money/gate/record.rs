@@ -37,6 +37,9 @@ pub enum State {
     Refused,
     /// The call ended without a result. Nothing was taken, and the authorisation is unspent.
     Released,
+    /// For so long as the settings say nobody said whether the money moved, and nobody is asked any more. The authorization stays used
+    /// until an admin decides.
+    Unresolved,
 }
 
 /// An answer that can be given again.
@@ -81,7 +84,7 @@ pub struct PaymentState {
     /// Where the money moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// When it came to stand there.
+    /// When it came to stand there; while it is unresolved, when its settlement began.
     pub updated_at: Timestamp,
 }
 
@@ -117,7 +120,7 @@ pub(crate) struct Record {
     pub(crate) receipt_id: Option<String>,
     pub(crate) reason: Option<String>,
     pub(crate) transaction: Option<String>,
-    /// Present while settling.
+    /// Present while settling, and while unresolved.
     pub(crate) intent: Option<Intent>,
     /// Present while settled and not yet forgotten.
     pub(crate) answer: Option<Kept>,
@@ -127,6 +130,17 @@ pub(crate) struct Record {
     pub(crate) settler: Option<Settler>,
     /// Whose it is to end while it is reserved or settling: another replica takes it up once that one's lease is over.
     pub(crate) replica: Option<ReplicaId>,
+    /// What it holds of its payer's balance, on hosts that share a store, while it is reserved or settling.
+    pub(crate) held: Option<HeldBalance>,
+}
+
+/// A part of a payer's balance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldBalance {
+    /// Whose, and of what: the key of its sum in the store.
+    pub(crate) purse: String,
+    /// In the token's smallest unit.
+    pub(crate) amount: i128,
 }
 
 /// Who was to settle. Nobody else judges what became of it.
@@ -210,6 +224,7 @@ impl Record {
             tail: Some(tail),
             settler: None,
             replica: None,
+            held: None,
         }
     }
 
@@ -228,6 +243,21 @@ impl Record {
         Self { replica: Some(replica.clone()), ..self }
     }
 
+    /// The same, without a balance.
+    pub(super) fn without_balance(self) -> Self {
+        Self { held: None, ..self }
+    }
+
+    /// The same, as nobody is asked about it any more. When its settlement began stays: the chain is searched from there.
+    pub(super) fn given_up(self) -> Self {
+        Self { state: State::Unresolved, replica: None, ..self }
+    }
+
+    /// Whether it is under way.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Reserved | State::Settling)
+    }
+
     /// No more than that its nonce is spent, and by what: for good, since it has no tail.
     pub(crate) fn spent(self) -> Self {
         let none = String::new;
@@ -239,7 +269,7 @@ impl Record {
         let after = |at: u64, kept: Duration| at.saturating_add(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
         let answer_until = after(self.updated_ms, ANSWER_KEPT);
         let record_until = match (self.state, &self.tail) {
-            (State::Reserved | State::Settling, _) => return Due::Never,
+            (State::Reserved | State::Settling | State::Unresolved, _) => return Due::Never,
             (State::Released, _) => Some(after(self.updated_ms, RELEASED_KEPT)),
             (State::Refused, _) => Some(answer_until),
             (State::Settled, Some(tail)) => Some(answer_until.max(after(tail.showable_until_ms, MARGIN))),

@@ -10,7 +10,7 @@ use tollhouse_replica::Living;
 use tollhouse_store::{Batch, Durability, Row, StoreError};
 use tollhouse_telemetry as telemetry;
 
-use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, retry::Retry};
+use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, funds, retry::Retry};
 use crate::{
     PaymentId, State,
     gate::record::{Due, Kept, Record, Tail},
@@ -39,7 +39,7 @@ impl Gate {
                     settling += 1;
                 }
                 State::Reserved | State::Settling => settling += usize::from(self.take_up(&row, &living).await?),
-                State::Settled | State::Refused | State::Released => {
+                State::Settled | State::Refused | State::Released | State::Unresolved => {
                     let mut batch = Batch::new();
                     batch.delete(&OPEN_INTENTS, &row.key);
                     batch.commit(&*self.store, Durability::Buffered).await?;
@@ -59,7 +59,7 @@ impl Gate {
         match row.value.state {
             State::Reserved if is_left => self.release(row).await.map(|_| false),
             State::Settling if is_left => self.take_over(row).await,
-            State::Reserved | State::Settling | State::Settled | State::Refused | State::Released => Ok(false),
+            State::Reserved | State::Settling | State::Settled | State::Refused | State::Released | State::Unresolved => Ok(false),
         }
     }
 
@@ -123,6 +123,9 @@ impl Gate {
     /// Forgets what is due.
     async fn forget(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
+        if self.store.is_shared() {
+            funds::forget_free(&*self.store).await?;
+        }
         let mut due = PAYMENT_EXPIRY.all().before(&now);
         while let Some((page, rest)) = PAYMENT_EXPIRY.sound(&*self.store, &due, BATCH).await? {
             due = rest;
@@ -199,7 +202,15 @@ impl Gate {
 
     /// What every end of a payment writes.
     pub(super) fn end(&self, batch: &mut Batch, row: &Row<PaymentId, Record>, record: &Record) {
-        batch.replace(&PAYMENTS, row, record).append(self.look_again(&row.key, record));
+        let look_again = self.look_again(&row.key, record);
+        match &row.value.held {
+            Some(held) => {
+                held.release(batch);
+                batch.replace(&PAYMENTS, row, &record.clone().without_balance())
+            }
+            None => batch.replace(&PAYMENTS, row, record),
+        };
+        batch.append(look_again);
     }
 
     /// What is written of a payment that begins with its end.

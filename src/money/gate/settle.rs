@@ -25,8 +25,8 @@ use crate::{
 
 /// How a payment ended, and what is to be told of it.
 pub(super) struct Conclusion {
-    outcome: Result<StoredAnswer, SettleError>,
-    news: Option<News>,
+    pub(super) outcome: Result<StoredAnswer, SettleError>,
+    pub(super) news: Option<News>,
 }
 
 impl Gate {
@@ -38,20 +38,23 @@ impl Gate {
     /// [`SettleError`]; the answer must be withheld.
     pub async fn settle(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         enter(Stage::Settle);
-        let (id, mut held, mut spent) = (admission.id.clone(), admission.held.take(), None);
-        let settled = match &admission.means {
+        let id = admission.id.clone();
+        let (settled, held, spent) = match &admission.means {
             Means::X402(payment) => {
                 let network = payment.asset.network;
                 let settled = self.settle_x402(&mut admission, answer, draft).await;
                 let burned = self.facilitators.of(network).take_burned(&id).filter(|_| settled.is_err());
+                let mut held = admission.held.take();
                 if let (Some(burned), Some(held)) = (burned, &mut held) {
                     self.gas.burned(&(&held.place.running).into(), burned);
                     held.gas = None;
                 }
-                spent = burned;
-                settled
+                (settled, held, burned)
             }
-            Means::Credit(_) => self.debit(admission, answer, draft).await,
+            Means::Credit(_) => {
+                let held = admission.held.take();
+                (self.debit(admission, answer, draft).await, held, None)
+            }
         };
         if let Some(held) = held {
             self.count(id, *held, spent, &settled);
@@ -89,7 +92,8 @@ impl Gate {
             Err(SettleError::Unknown { .. }) => {
                 let running = place.running.clone();
                 place.failed("unknown");
-                self.open_runs().insert(id, OpenRun { running, burned, _held: (purse, gas) });
+                let burner = Burner::from(&running);
+                self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, purse, _gas: gas });
             }
             Err(SettleError::Refused { .. } | SettleError::Store(_)) => {}
         }
@@ -98,26 +102,58 @@ impl Gate {
     /// Counts how a run ended whose settlement was open.
     fn count_late(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
         let open = self.open_runs().remove(id);
-        let Some(OpenRun { running, burned, .. }) = open else { return };
+        let Some(OpenRun { running, burner, burned, .. }) = open else { return };
         match ended {
             // The money moved after all, by a transaction of somebody else: the one that was reverted is not the payer's doing.
             Ok(_) => {
-                self.throttle.settled_late(&running);
-                burned.into_iter().for_each(|burned| self.gas.excuse(&Burner::from(&running), burned));
+                running.iter().for_each(|running| self.throttle.settled_late(running));
+                burned.into_iter().for_each(|burned| self.gas.excuse(&burner, burned));
             }
-            Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => self.throttle.excuse(&running),
+            Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => {
+                running.iter().for_each(|running| self.throttle.excuse(running));
+            }
             Err(_) => {}
         }
     }
 
     /// Counts the gas that a settlement has burned which is looked up.
     pub(super) fn count_burned(&self, payment: &Payment, burned: BurnedGas) {
-        let burner = self.open_runs().get_mut(&payment.id()).map(|open| {
-            let before = open.burned.unwrap_or(BurnedGas { gas: 0, wei: 0 });
-            open.burned = Some(BurnedGas { gas: before.gas.saturating_add(burned.gas), wei: before.wei.saturating_add(burned.wei) });
-            Burner::from(&open.running)
+        let burner = {
+            let mut open = self.open_runs();
+            let run = open.entry(payment.id()).or_insert_with(|| {
+                let burner = Burner { payer: payment.payer(), builder: None };
+                OpenRun { running: None, burner, burned: None, purse: None, _gas: None }
+            });
+            let before = run.burned.unwrap_or(BurnedGas { gas: 0, wei: 0 });
+            run.burned = Some(BurnedGas { gas: before.gas.saturating_add(burned.gas), wei: before.wei.saturating_add(burned.wei) });
+            run.burner.clone()
+        };
+        self.gas.burned(&burner, burned);
+    }
+
+    /// Holds nothing of a balance any more for an open settlement whose nonce is spent: its money has moved, or never will.
+    pub(super) async fn free_purse(&self, id: &PaymentId) {
+        if let Some(run) = self.open_runs().get_mut(id) {
+            run.purse = None;
+        }
+        let freeing = update(&*self.store, Durability::Buffered, |mut tx| async move {
+            if let Some(row) = tx.row(&PAYMENTS, id).await?
+                && row.value.state == State::Settling
+                && let Some(held) = &row.value.held
+            {
+                held.release(&mut tx);
+                tx.replace(&PAYMENTS, &row, &row.value.clone().without_balance());
+            }
+            tx.answer::<_, StoreError>(())
         });
-        self.gas.burned(&burner.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), burned);
+        if let Err(error) = freeing.await {
+            tracing::warn!(payment.id = %id, %error, "the balance of an open settlement is held still");
+        }
+    }
+
+    /// Whether an open settlement holds a part of its payer's balance.
+    pub(super) fn holds_purse(&self, id: &PaymentId, record: &Record) -> bool {
+        record.held.is_some() || self.open_runs().get(id).is_some_and(|run| run.purse.is_some())
     }
 
     /// Writes the intent. From here on only [`Gate::conclude`] ends the payment.
@@ -135,6 +171,10 @@ impl Gate {
             Ok(transaction) => transaction,
             Err(why) => return Err(self.unprepared(admission, draft, why).await),
         };
+        if let Err(why) = self.hold_as_contract(admission, &payment) {
+            transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
+            return Err(self.unprepared(admission, draft, why).await);
+        }
         let laid = self.lay(answer).await;
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
         let mut record = before.value.clone();
@@ -170,6 +210,27 @@ impl Gate {
         }
         admission.reserved = false;
         Ok((payment, id, begun))
+    }
+
+    /// Takes of the limits on gas what a payer's run needs that had no code when its payment was verified, and has now.
+    fn hold_as_contract(&self, admission: &mut Admission, payment: &Payment) -> Result<(), Unprepared> {
+        let Means::X402(verified) = &admission.means else { return Ok(()) };
+        let was_contract = verified.tried_gas().is_some_and(|tried| tried.by_contract);
+        let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
+        let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
+        // Its own counts for nothing so far.
+        held.gas = None;
+        match self.gas.hold((&held.place.running).into(), tried) {
+            Ok(gas) => {
+                held.gas = Some(gas);
+                Ok(())
+            }
+            Err(_) => Err(Unprepared::Refused {
+                reason: "invalid_exact_evm_transaction_simulation_failed".to_owned(),
+                message: "the payer's address has got code since the payment was verified, and contracts have burned too much gas"
+                    .to_owned(),
+            }),
+        }
     }
 
     /// Releases a payment whose settlement cannot begin.
@@ -239,7 +300,7 @@ impl Gate {
     }
 
     /// What an outcome makes of a payment that is settling; what became of one that is not any more.
-    async fn ending<'a>(
+    pub(super) async fn ending<'a>(
         &self,
         mut tx: Tx<'a>,
         id: &PaymentId,
@@ -261,7 +322,7 @@ impl Gate {
             };
             return tx.answer(Conclusion { outcome: ended, news: None });
         };
-        if !self.is_ours(&row.value) && !matches!(outcome, SettleOutcome::Settled(_)) {
+        if !self.is_ours(&row.value) && record.state != State::Unresolved && !matches!(outcome, SettleOutcome::Settled(_)) {
             // Who has taken it up asks too, and may have moved the money. That it moved is true whoever says so.
             return Err(unknown());
         }
@@ -424,7 +485,7 @@ impl Gate {
 }
 
 /// The state that a payment came to, as it is counted.
-fn ended_as(outcome: &Result<StoredAnswer, SettleError>) -> &'static str {
+pub(super) fn ended_as(outcome: &Result<StoredAnswer, SettleError>) -> &'static str {
     match outcome {
         Ok(_) => "settled",
         Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => "released",

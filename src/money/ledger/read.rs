@@ -26,6 +26,7 @@ use crate::{
     refund::REFUNDS_OWED,
     reorganized::{ReorganizedSettlement, list_reorganized},
     sale::UNPAID,
+    unresolved::count_unresolved,
 };
 
 const ROWS: Table<String, Sum> = ACCOUNTS.rows();
@@ -36,6 +37,9 @@ const LOOKED_AT: usize = 50_000;
 
 /// Settlements that were taken back and are listed.
 const MOST_REORGANIZED: usize = 100;
+
+/// Unresolved settlements that are counted.
+const MOST_UNRESOLVED: usize = 10_000;
 
 /// What all accounts of dollars count.
 const DOLLARS: &str = "micro-USD";
@@ -55,9 +59,16 @@ pub struct Reading {
     pub next_cursor: Option<String>,
     /// Whether all that was looked at agrees, and no settlement was taken back.
     pub agrees: bool,
+    /// Settlements of which nobody said how they ended, up to 10,000: their money is in no account.
+    #[serde(skip_serializing_if = "is_none_of")]
+    pub unresolved_settlements: usize,
     /// The newest settlements that a reorganization of the chain took back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reorganized: Vec<ReorganizedLine>,
+}
+
+fn is_none_of(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A settlement that a reorganization of the chain took back.
@@ -143,11 +154,12 @@ async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, most: 
     }
     let accounts = reader.lines;
     let reorganized = list_reorganized(store, MOST_REORGANIZED).await?;
+    let unresolved_settlements = count_unresolved(store, MOST_UNRESOLVED).await?;
     let sums_agree = units.values().all(|sum| *sum == 0) && accounts.iter().all(|line| line.agrees != Some(false));
     let agrees = sums_agree && reorganized.is_empty();
     let reorganized = reorganized.into_iter().map(ReorganizedLine::of).collect();
     let units = units.into_iter().map(|(unit, sum)| UnitLine { unit, sum: sum.to_string() }).collect();
-    Ok(Reading { opened_at, units, accounts, next_cursor, agrees, reorganized })
+    Ok(Reading { opened_at, units, accounts, next_cursor, agrees, unresolved_settlements, reorganized })
 }
 
 impl ReorganizedLine {

@@ -65,7 +65,7 @@ fn several() -> PaymentConfig {
         ("solana", None, SOLANA_PAY_TO),
     ];
     let accepted = taken.map(|(network, asset, pay_to)| Accepted::new(network, asset, pay_to).unwrap());
-    PaymentConfig { accepted: accepted.into(), failed_runs: FailedRuns::default(), gas: GasLimits::default() }
+    PaymentConfig { accepted: accepted.into(), ..config() }
 }
 
 /// A gate with a facilitator for Base, one for Celo and one for Solana; none for Arbitrum.

@@ -180,6 +180,65 @@ async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
 }
 
+/// Two hosts that hold balances together, and a payer who has money for so many calls.
+async fn holding(calls: u64) -> (Bench, Bench, Payer) {
+    let (one, other) = two().await;
+    pass(LEASE_MS, &[&one, &other]).await;
+    for bench in [&one, &other] {
+        assert!(bench.replica.may_write(PAYMENTS_UNRESOLVED).await.unwrap());
+    }
+    let payer = Payer::new(9);
+    one.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
+    (one, other, payer)
+}
+
+fn is_beyond_the_balance(admit: Result<Admit, Refusal>) -> bool {
+    matches!(admit, Err(Refusal::Slowed(Slowed { bound: Bound::Balance, .. })))
+}
+
+#[tokio::test]
+async fn balance_for_one_call_begins_one_at_whichever_host() {
+    let (one, other, payer) = holding(1).await;
+    let first = one.run(payer.pays(1)).await;
+    assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));
+    assert!(matches!(other.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "the same one is joined");
+    first.release().await;
+    let second = other.run(payer.pays(2)).await;
+    assert!(is_beyond_the_balance(one.admit(payer.pays(3)).await));
+    other.settle(second).await.unwrap();
+    assert_eq!(code(one.admit(payer.pays(3)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
+    one.gate.tick().await.unwrap();
+    let held = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/")).count();
+    assert_eq!(held, 0, "nothing is kept of who has nothing under way");
+}
+
+#[tokio::test]
+async fn balance_that_a_dead_replica_held_is_free_once_another_has_released_its_reservation() {
+    let (one, other, payer) = holding(1).await;
+    dies(one.run(payer.pays(1)).await);
+    assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));
+    for step in 1..=4 {
+        other.clock.set(NOW.plus_millis(LEASE_MS + step * LEASE_MS / 2));
+        other.renew().await;
+    }
+    other.gate.tick().await.unwrap();
+    drop(other.run(payer.pays(2)).await);
+}
+
+#[tokio::test]
+async fn balance_of_an_open_settlement_is_held_at_every_host_until_its_nonce_is_spent() {
+    let (one, other, payer) = holding(2).await;
+    one.facilitator.feel(Mood::SettlesUnsure);
+    let admission = one.run(payer.pays(1)).await;
+    one.settle(admission).await.unwrap_err();
+    one.facilitator.feel(Mood::Unsure);
+    assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await), "half is gone, and the other half is held");
+    one.facilitator.spent.store(true, Ordering::SeqCst);
+    one.gate.recover().await.unwrap();
+    one.gate.tick().await.unwrap();
+    drop(other.run(payer.pays(2)).await);
+}
+
 #[tokio::test]
 async fn who_was_away_itself_takes_nobody_for_gone_as_long_as_a_lease_lasts() {
     let (one, other) = two().await;

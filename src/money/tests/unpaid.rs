@@ -93,6 +93,46 @@ async fn balance_is_held_while_a_settlement_is_open() {
     assert_eq!(bench.gate.purses_held(), 0);
 }
 
+/// Its chain showed that the money had moved, and the host held it once more until the settlement was known to have ended.
+#[tokio::test]
+async fn balance_is_free_as_soon_as_the_nonce_of_an_open_settlement_is_spent() {
+    let bench = Bench::new().await;
+    let payer = bench.payer(9, 3).await;
+    bench.facilitator.feel(Mood::SettlesUnsure);
+    let admission = bench.run(payer.pays(1)).await;
+    bench.settle(admission).await.unwrap_err();
+    bench.facilitator.feel(Mood::Unsure);
+    let first = bench.run(payer.pays(2)).await;
+    assert_eq!(bound(bench.admit(payer.pays(3)).await), Bound::Balance, "of two that are left one is held");
+    bench.restart_questions().await;
+    assert_eq!(bound(bench.admit(payer.pays(3)).await), Bound::Balance, "nobody says that the nonce is spent");
+    bench.facilitator.spent.store(true, Ordering::SeqCst);
+    bench.restart_questions().await;
+    let second = bench.run(payer.pays(3)).await;
+    assert_eq!(bound(bench.admit(payer.pays(4)).await), Bound::Balance, "it is released once");
+    drop((first, second));
+}
+
+/// A settlement was taken up after a restart: nothing remembered what it had burned, once it was found settled.
+#[tokio::test]
+async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::SettlesUnsure);
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    bench.settle(admission).await.unwrap_err();
+    let restarted = bench.restarted();
+    restarted.facilitator.feel(Mood::Unsure);
+    *restarted.facilitator.burned.lock().unwrap() = Some(BurnedGas { gas: 70_000, wei: 1 });
+    restarted.restart_questions().await;
+    let payer = Payer::new(1).address().to_lowercase();
+    assert_eq!(restarted.gate.reverts_of(&payer), 1);
+    restarted.facilitator.feel(Mood::Honest);
+    restarted.restart_questions().await;
+    assert_eq!((restarted.state(&id).await, restarted.gate.reverts_of(&payer)), (Some(State::Settled), 0));
+    assert_eq!(restarted.gate.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
+}
+
 /// A forged payment that names somebody else takes nothing of theirs.
 #[tokio::test]
 async fn payments_that_do_not_verify_take_no_place() {

@@ -45,8 +45,9 @@ pub struct Payment {
     by_key: OnceLock<bool>,
     /// The most gas that its transaction may use, once it was tried.
     tried_gas: OnceLock<u64>,
-    /// Whether the payer's address has code, as far as that was looked at.
-    has_code: OnceLock<bool>,
+    /// Whether the payer's address had code when the payment was verified, and when its settlement was prepared, as far as that was looked
+    /// at.
+    has_code: [OnceLock<bool>; 2],
 }
 
 /// A payment as it was shown: not held against any terms yet.
@@ -286,7 +287,7 @@ impl Payment {
             spent_before: OnceLock::new(),
             by_key: OnceLock::new(),
             tried_gas: OnceLock::new(),
-            has_code: OnceLock::new(),
+            has_code: Default::default(),
         }
     }
 
@@ -318,14 +319,17 @@ impl Payment {
     /// What its transaction needs of gas; `None` where it was not tried.
     pub(crate) fn tried_gas(&self) -> Option<TriedGas> {
         let limit = *self.tried_gas.get()?;
-        let by_contract = self.by_key.get() == Some(&false) || self.has_code.get() == Some(&true);
+        let by_contract = self.by_key.get() == Some(&false) || self.has_code.iter().any(|seen| seen.get() == Some(&true));
         Some(TriedGas { limit, by_contract })
     }
 
     /// Remembers whether the payer's address has code: that of a contract, or what a key has delegated to (EIP-7702). Tokens ask it for the
-    /// signature either way.
+    /// signature either way. An address can get code between the two looks.
     pub(crate) fn note_code(&self, has_code: bool) {
-        _ = self.has_code.set(has_code);
+        let [verified, prepared] = &self.has_code;
+        if verified.set(has_code).is_err() {
+            _ = prepared.set(has_code);
+        }
     }
 
     /// Who pays, in lower case where the network does not mind.

@@ -89,18 +89,24 @@ impl Signed {
 
     /// Writes `v` as 27 or 28 where the payer's key signed and it is 0 or 1: tokens take no other. Answers the signature where it changed.
     pub(super) fn set_usual_v(&mut self, asset: &Asset) -> Option<&str> {
-        let (signature, by_key) = match self {
+        // Recovering a key takes long, and most signatures have the usual `v`.
+        let (signature, usual, by_key) = match self {
             Self::Transfer { authorization, signature } => {
+                let usual = with_usual_v(signature)?;
                 let by_key = Transfer::parse(authorization).is_some_and(|transfer| transfer.signed_by_payer(signature, asset));
-                (signature, by_key)
+                (signature, usual, by_key)
             }
             Self::Permit { authorization, signature } => {
+                let usual = with_usual_v(signature)?;
                 let by_key = Permit::parse(authorization).is_some_and(|permit| permit.signed_by_payer(signature, asset.network));
-                (signature, by_key)
+                (signature, usual, by_key)
             }
             Self::Transaction(_) => return None,
         };
-        *signature = with_usual_v(signature).filter(|_| by_key)?;
+        if !by_key {
+            return None;
+        }
+        *signature = usual;
         Some(signature)
     }
 

@@ -44,6 +44,7 @@ fn meaning(state: &str) -> &'static str {
     match state {
         "reserved" => "The call runs. Nothing was taken yet: show the same payment again for its answer.",
         "settling" => "The money is on its way, and its end is not known yet. Do not pay again: show the same payment again.",
+        "unresolved" => "Nobody could say whether the money moved, and whoever runs the host decides. Do not pay again.",
         "settled" => "It was charged, once. Show the same payment with the same request again for the answer, for a day.",
         "refused" => "It was refused when it was to be settled. Nothing was taken.",
         "released" => "The call was not charged. The payment is as good as before.",

@@ -12,13 +12,14 @@ use super::{
 };
 
 /// Kinds of events: name, description, and resulting state if there is one.
-pub(crate) const KINDS: [(&str, &str, &str); 24] = [
+pub(crate) const KINDS: [(&str, &str, &str); 25] = [
     ("call.succeeded", "a call succeeded", "succeeded"),
     ("call.failed", "a call failed", "failed"),
     ("payment.settled", "a payment was taken", "settled"),
     ("payment.refused", "a payment was refused", "refused"),
     ("payment.refunded", "a payment was given back", ""),
     ("payment.reorganized", "a payment was reorganized", ""),
+    ("payment.unresolved", "a payment has no known end", "unresolved"),
     ("endpoint.created", "a tool was published", ""),
     ("endpoint.updated", "a tool was changed", ""),
     ("endpoint.paused", "a tool was paused", "paused"),

@@ -50,6 +50,7 @@ async fn each_prompt_has_a_flag_that_is_named_where_nobody_can_be_asked() {
         (&["policy", "edit", "requireReview=true"], "--yes"),
         (&["builders", "new-key"], "--yes"),
         (&["refund", "rcpt_1"], "--yes"),
+        (&["settlements", "resolve", "pmt_1", "--unpaid"], "--yes"),
         (&["secrets", "set", "A", "--slug", "shout"], "--env-file"),
         (&["login"], "--credential-file"),
         (&["register"], "NAME"),

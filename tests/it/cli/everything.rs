@@ -182,6 +182,8 @@ async fn money(story: &Story, builder: &Shell, credit: &str) {
 async fn admins(story: &Story) {
     // Simulated payments are on no chain.
     story.admin.run(&["reconcile"]).await.is(1);
+    story.admin(&["settlements"]).await;
+    story.admin.run(&["settlements", "resolve", &format!("pmt_{}", "0".repeat(32)), "--unpaid", "--yes"]).await.is(1);
     for words in [
         &["list", "--all"][..],
         &["reviews"],

@@ -163,11 +163,10 @@ impl EvmFacilitator {
             Err(error) if error.reverted() => return Err(invalid(self.diagnosis(order, payment).await)),
             Err(error) => return Err(Verdict::Unavailable(error.to_string())),
         };
-        if payment.tried_gas().is_none() {
-            let code = self.node.ask::<Bytes>("eth_getCode", json!([payment.signed.sender(), "latest"])).await;
-            // Without an answer it is held to the stricter limits.
-            payment.note_code(code.map_or(true, |code| !code.is_empty()));
-        }
+        // At the settlement again: an address may have got code since (EIP-7702).
+        let code = self.node.ask::<Bytes>("eth_getCode", json!([payment.signed.sender(), "latest"])).await;
+        // Without an answer it is held to the stricter limits.
+        payment.note_code(code.map_or(true, |code| !code.is_empty()));
         // By half more than it needs. The first trial is before the work, and what it finds counts against limits: no later one raises it.
         let limit = payment.note_tried_gas(gas + gas / 2);
         if gas > limit {
@@ -283,6 +282,10 @@ impl Facilitator for EvmFacilitator {
 
     async fn balance(&self, payment: &Payment) -> Option<u128> {
         self.node.balance(payment).await
+    }
+
+    async fn is_spent(&self, payment: &Payment) -> bool {
+        self.node.spent_lately(payment).await == Ok(true)
     }
 
     fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use alloy_primitives::{Address, Bytes, U64};
+use alloy_sol_types::SolCall as _;
+use serde_json::{Value, json};
 use tollhouse_base::clock::Clock;
 
 use super::{
@@ -10,8 +12,11 @@ use super::{
     remote::{Line, read_supported},
 };
 use crate::{
-    Family,
-    facilitator::{chain::node::Node, reason::logged},
+    Asset, Family,
+    facilitator::{
+        chain::{judge::balanceOfCall, node::Node},
+        reason::logged,
+    },
 };
 
 /// How long an answer is waited for.
@@ -26,6 +31,8 @@ pub struct Reached {
     pub said: String,
     /// What to do where it does not.
     pub remedy: &'static str,
+    /// Why no gas can be estimated there, where it has to be.
+    pub no_estimate: Option<String>,
 }
 
 impl Site<'_> {
@@ -87,21 +94,33 @@ impl Site<'_> {
         const REMEDY: &str =
             "name a node of that network in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS, and look whether this machine may reach it";
         let begun = Instant::now();
-        let asked = match Node::new(self.rpc_url.unwrap_or_default(), self.network) {
-            Ok(node) => node.prove().await.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+        let node = match Node::new(self.rpc_url.unwrap_or_default(), self.network) {
+            Ok(node) => node,
+            Err(error) => return ill(error.to_string(), REMEDY),
         };
-        match asked {
-            Ok(()) => well(format!("the node answers in {} ms, and is of that chain", begun.elapsed().as_millis())),
-            Err(why) => ill(logged(&why).to_owned(), REMEDY),
+        match node.prove().await {
+            Ok(()) => {
+                let said = format!("the node answers in {} ms, and is of that chain", begun.elapsed().as_millis());
+                Reached { no_estimate: self.estimate(&node).await.err(), ..well(said) }
+            }
+            Err(error) => ill(logged(&error.to_string()).to_owned(), REMEDY),
         }
+    }
+
+    /// Asks for the gas of a call that changes nothing.
+    async fn estimate(&self, node: &Node) -> Result<(), String> {
+        let Some(asset) = Asset::of(self.network).next() else { return Ok(()) };
+        let data = balanceOfCall { account: Address::ZERO }.abi_encode();
+        let call = json!({ "from": Address::ZERO, "to": asset.address, "data": Bytes::from(data) });
+        let gas: Result<U64, _> = node.ask("eth_estimateGas", json!([call])).await;
+        gas.map(drop).map_err(|error| logged(&error.to_string()).to_owned())
     }
 }
 
 fn well(said: String) -> Reached {
-    Reached { settles: true, said, remedy: "" }
+    Reached { settles: true, said, remedy: "", no_estimate: None }
 }
 
 fn ill(said: String, remedy: &'static str) -> Reached {
-    Reached { settles: false, said, remedy }
+    Reached { settles: false, said, remedy, no_estimate: None }
 }

@@ -187,6 +187,13 @@ impl Facilitator for HttpFacilitator {
         self.judge_of(payment)?.balance(payment).await
     }
 
+    async fn is_spent(&self, payment: &Payment) -> bool {
+        match self.judge_of(payment) {
+            Some(node) => node.spent_lately(payment).await == Ok(true),
+            None => false,
+        }
+    }
+
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         let mut tries = Tries::beginning(Instant::now(), self.patience.again, self.patience.settle);
         let (mut waits, mut heard) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);

@@ -1,9 +1,9 @@
-//! Records as the store keeps them: as postcard. In format 2 they named no replica. Versions before wrote the answer into them, and
-//! behind it, since there are such, the [`Tail`] and the [`Settler`]. Their digest was that of what is signed alone, whether its client had
+//! Records as the store keeps them: as postcard. In format 3, which most are written in, they hold no balance and are not unresolved; in
+//! format 2 they named no replica. Versions before wrote the answer into them, and behind it, since there are such, the [`Tail`] and the [`Settler`]. Their digest was that of what is signed alone, whether its client had
 //! named it or not.
 
 use serde::{Deserialize, Serialize};
-use tollhouse_store::{Formatted, read_postcard, write_postcard};
+use tollhouse_store::{Formatted, Value, read_postcard, write_postcard};
 
 use super::{Intent, Kept, Record, Settler, State, StoredAnswer, Tail};
 use crate::{WireVersion, x402::offer::named_digest};
@@ -14,23 +14,62 @@ const OLDER: u8 = 1;
 /// The format that ended where the replica's name stands now.
 const UNNAMED: u8 = 2;
 
+/// The format that ended where the held balance stands now.
+const UNHELD: u8 = 3;
+
 /// How postcard writes that there is none.
 const NONE: &[u8] = &[0];
 
-impl Formatted for Record {
-    const FORMAT: u8 = 3;
+/// A record that says more than format 3 can: only for those who read it
+/// ([`Replica::may_write`](tollhouse_replica::Replica::may_write)).
+struct Newest(Record);
+
+/// A record as it is written otherwise.
+struct Plain(Record);
+
+impl Value for Record {
+    fn to_bytes(&self) -> Vec<u8> {
+        match self.state == State::Unresolved || self.held.is_some() {
+            true => Newest(self.clone()).to_bytes(),
+            false => Plain(self.clone()).to_bytes(),
+        }
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let newest = Newest::of_bytes(bytes).map(|Newest(record)| record);
+        newest.or_else(|| Plain::of_bytes(bytes).map(|Plain(record)| record))
+    }
+}
+
+impl Formatted for Newest {
+    const FORMAT: u8 = 4;
 
     fn write(&self, out: &mut Vec<u8>) {
-        write_postcard(self, out);
+        write_postcard(&self.0, out);
     }
 
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        match format {
-            Self::FORMAT => read_postcard(bytes),
-            UNNAMED => read_postcard(&[bytes, NONE].concat()),
+        (format == Self::FORMAT).then(|| read_postcard(bytes)).flatten().map(Self)
+    }
+}
+
+impl Formatted for Plain {
+    const FORMAT: u8 = UNHELD;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_postcard(&self.0, out);
+        // That it holds nothing.
+        out.pop();
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        let record = match format {
+            UNHELD => read_postcard(&[bytes, NONE].concat()),
+            UNNAMED => read_postcard(&[bytes, NONE, NONE].concat()),
             ..=OLDER => read_older(bytes),
             _ => None,
-        }
+        };
+        record.map(Self)
     }
 }
 
@@ -78,7 +117,8 @@ impl Older {
             None => digest,
         };
         let (intent, answer) = (intent.map(Intent::from), answer.map(Kept::Here));
-        Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer, tail, settler, replica: None }
+        let (replica, held) = (None, None);
+        Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer, tail, settler, replica, held }
     }
 }
 

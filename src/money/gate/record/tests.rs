@@ -52,11 +52,23 @@ fn records_of_older_versions_are_read() {
 }
 
 #[test]
+fn record_is_written_as_the_version_before_reads_it_unless_it_says_more() {
+    let record = settled(Some(Tail::new(7, None)));
+    assert_eq!(record.to_bytes()[..2], [0xf5, 3]);
+    let held = HeldBalance { purse: "a/b/c".to_owned(), amount: 10_000 };
+    for record in [Record { held: Some(held), ..record.clone() }, Record { state: State::Unresolved, ..record }] {
+        let bytes = record.to_bytes();
+        assert_eq!(bytes[..2], [0xf5, 4]);
+        assert_eq!(Record::of_bytes(&bytes), Some(record));
+    }
+}
+
+#[test]
 fn a_record_of_a_version_without_replicas_is_nobodys() {
     let record = settled(Some(Tail::new(7, None)));
     let mut older = vec![0xf5, 2];
     write_postcard(&record, &mut older);
-    assert_eq!(older.pop(), Some(0), "that there is no replica");
+    assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)), "that it holds nothing, and that there is no replica");
     assert_eq!(Record::of_bytes(&older), Some(record.clone()));
     let held = record.held_by(&ReplicaId::generate());
     assert_eq!(Record::of_bytes(&held.to_bytes()), Some(held));

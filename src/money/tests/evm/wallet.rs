@@ -80,3 +80,15 @@ async fn a_wallet_that_would_use_up_the_gas_does_not_pay() {
         assert!(matches!((pays, &verdict), (true, Verdict::Valid) | (false, Verdict::Invalid { .. })), "{gas}: {verdict:?}");
     }
 }
+
+/// It had no code when it was verified, and signed; then its key delegated to a contract, which can refuse in the transaction.
+#[tokio::test]
+async fn address_that_gets_code_after_verification_settles_as_a_contract() {
+    let (node, payment) = (Node::of(Chain::at(NOW)).await, Payer::new(1).payment(1));
+    let facilitator = patient(&node);
+    assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
+    assert!(payment.tried_gas().is_some_and(|tried| !tried.by_contract));
+    node.chain.lock().unwrap().instead = Some(("eth_getCode", json!(format!("0xef0100{}", "11".repeat(20)))));
+    facilitator.prepare(&payment).await.unwrap();
+    assert!(payment.tried_gas().is_some_and(|tried| tried.by_contract));
+}

@@ -63,6 +63,10 @@ fn needs(reviews: &Value, packets: &Value, health: &Value) -> Vec<Need> {
         let words = format!("{} whose end is not known yet", counted(open, "settlement", "settlements"));
         need(words, "/dashboard/admin/runtime", "Look");
     }
+    if let unresolved @ 1.. = health["unresolvedSettlements"].as_u64().unwrap_or_default() {
+        let words = format!("{} to resolve: nobody says how they ended", counted(unresolved, "settlement", "settlements"));
+        need(words, "/dashboard/admin/runtime", "Look");
+    }
     for warning in entries(&health["unpaid"], "warnings").iter().filter_map(Value::as_str) {
         need(warning.to_owned(), "/dashboard/admin/runtime", "Look");
     }
@@ -110,6 +114,7 @@ fn numbers(metrics: &Value, health: &Value) -> Markup {
             div { dt { "Queued" } dd { (sandbox["queued"]) } }
             div { dt { "Workers" } dd { (sandbox["workers"]) } }
             div { dt { "Open settlements" } dd { (health["openSettlements"]) } }
+            div { dt { "Unresolved settlements" } dd { (health["unresolvedSettlements"].as_u64().unwrap_or_default()) } }
         }
     }
 }

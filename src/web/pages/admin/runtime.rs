@@ -161,6 +161,10 @@ fn settlement(health: &Value) -> Markup {
     html! {
         (facts::list(&[
             ("Open settlements", Some(html! { span data-gauge="/openSettlements" { (health["openSettlements"]) } })),
+            (
+                "Unresolved settlements",
+                Some(html! { span data-gauge="/unresolvedSettlements" { (health["unresolvedSettlements"].as_u64().unwrap_or_default()) } }),
+            ),
             ("Facilitator", health["facilitator"].is_object().then(|| text::words(&health["facilitator"].to_string()))),
         ]))
     }

@@ -77,7 +77,7 @@ impl Failure<'_> {
     fn is_open(&self) -> bool {
         let is_told = self.code.row().charged == Charged::No && self.code != Code::PaymentInProgress;
         match self.state {
-            Some("reserved" | "settling") => true,
+            Some("reserved" | "settling" | "unresolved") => true,
             Some("released" | "refused" | "settled") => false,
             _ => !is_told && *self.pays != Pays::Nothing,
         }

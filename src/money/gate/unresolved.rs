@@ -1,0 +1,242 @@
+//! Settlements that stay unknown: after [`PaymentConfig::unresolved_after`](crate::PaymentConfig) nobody is asked about them any more, and an
+//! admin decides. The authorization stays used meanwhile.
+
+use serde::Serialize;
+use serde_json::Value;
+use tollhouse_base::clock::Timestamp;
+use tollhouse_replica::PAYMENTS_UNRESOLVED;
+use tollhouse_store::{Direction, Durability, Entry, StoreError, schema, update};
+use tollhouse_telemetry::counted::PAYMENTS as PAYMENTS_ENDED;
+use tollhouse_tool::{MicroUsd, Slug};
+
+use super::{
+    Gate, PAYMENTS,
+    asked::asked,
+    record::{PaymentState, Record, Settler},
+    settle::{Conclusion, ended_as},
+};
+use crate::{
+    Payment, PaymentId, SettleError, SettleOutcome, State,
+    facilitator::{settlement, view::ChainError},
+    unresolved::UNRESOLVED,
+};
+
+/// Why a payment is refused that an admin calls unpaid.
+const UNPAID: &str = "settlement_unpaid";
+
+pub(super) fn index(id: &PaymentId, record: &Record) -> Option<Entry> {
+    (record.state == State::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
+}
+
+/// A settlement of which nobody said how it ended.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnresolvedSettlement {
+    /// What its payment is known by.
+    pub payment_id: PaymentId,
+    /// When it began.
+    pub since: Timestamp,
+    /// CAIP-2.
+    pub network: String,
+    /// Address of the token.
+    pub asset: String,
+    /// In the token's smallest unit.
+    pub amount: String,
+    /// Who pays.
+    pub payer: String,
+    /// Who is paid.
+    pub pay_to: String,
+    /// The tool.
+    pub slug: Slug,
+    /// What the call costs.
+    pub price_usd: MicroUsd,
+    /// Who was to settle.
+    pub facilitator: Option<String>,
+    /// The transaction that was prepared for it.
+    pub transaction: Option<String>,
+}
+
+/// What an admin does about an unresolved settlement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolution {
+    /// Asks the chain.
+    LookUp,
+    /// Says that this transaction made the transfer. Where a node can be asked, it has to agree.
+    Paid {
+        /// Its hash.
+        transaction: String,
+    },
+    /// Says that no money moved, and none will.
+    Unpaid,
+}
+
+/// Why an unresolved settlement stays so.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum ResolutionError {
+    #[error("no payment has this id")]
+    Unknown,
+    #[error("the payment is not unresolved")]
+    WrongState(State),
+    #[error("`{0}` is not a transaction of the payment's network")]
+    Transaction(String),
+    /// The transaction made no such transfer, or pays for another receipt.
+    #[error("the transaction did not make the transfer, or another receipt names it")]
+    NotPaid,
+    /// Nobody knows more than before.
+    #[error("nobody can say how the settlement ended: {0}")]
+    Undecided(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<ChainError> for ResolutionError {
+    fn from(error: ChainError) -> Self {
+        Self::Undecided(error.to_string())
+    }
+}
+
+impl Gate {
+    /// Whether a settlement has been open for so long that nobody is asked about it any more.
+    pub(super) fn is_overdue(&self, record: &Record) -> bool {
+        let most = u64::try_from(self.config.unresolved_after.as_millis()).unwrap_or(u64::MAX);
+        record.state == State::Settling && self.clock.now().0.saturating_sub(record.updated_ms) >= most
+    }
+
+    /// Asks nobody about an overdue settlement any more. What it held of limits is free.
+    pub(super) async fn give_up(&self, id: &PaymentId) {
+        match self.write_unresolved(id).await {
+            Ok(true) => {
+                self.retries().remove(id);
+                self.open_runs().remove(id);
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!(payment.id = %id, %error, "a settlement could not be marked as unresolved; it is tried again"),
+        }
+    }
+
+    async fn write_unresolved(&self, id: &PaymentId) -> Result<bool, StoreError> {
+        if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
+            return Ok(false);
+        }
+        let marking = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&PAYMENTS, id).await?.filter(|row| self.is_overdue(&row.value) && self.is_ours(&row.value));
+            let Some(row) = row else { return tx.answer::<_, StoreError>(None) };
+            let record = row.value.clone().given_up();
+            self.end(&mut tx, &row, &record);
+            let news = record.intent.as_ref().map(|intent| self.finisher.unresolved(&intent.draft, id));
+            let news = news.map(|(rows, news)| {
+                tx.append(rows);
+                news
+            });
+            tx.answer(Some((record.begun().at, news)))
+        });
+        let Some((began, news)) = marking.await? else { return Ok(false) };
+        tracing::error!(
+            payment.id = %id,
+            %began,
+            "nobody says how a settlement ended, and nobody is asked any more: resolve it with `tollhouse settlements`"
+        );
+        PAYMENTS_ENDED.count(["unresolved"]);
+        news.into_iter().for_each(|news| self.finisher.announce(news));
+        Ok(true)
+    }
+
+    /// Settlements that are unresolved, in the order of their ids.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn unresolved(&self, after: Option<&PaymentId>, limit: usize) -> Result<Vec<UnresolvedSettlement>, StoreError> {
+        let range = match after {
+            Some(after) => UNRESOLVED.all().after(after),
+            None => UNRESOLVED.all(),
+        };
+        let mut settlements = Vec::new();
+        for row in UNRESOLVED.page(&*self.store, &range, limit, Direction::Forward).await? {
+            let read = self.read_among_others(&row.key).await?;
+            settlements.extend(read.and_then(|row| self.described(&row.key, &row.value)));
+        }
+        Ok(settlements)
+    }
+
+    /// Resolves a settlement as an admin says.
+    ///
+    /// # Errors
+    ///
+    /// Why it stays as it is.
+    pub async fn resolve_unresolved(&self, id: &PaymentId, resolution: &Resolution) -> Result<PaymentState, ResolutionError> {
+        let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
+        if record.state != State::Unresolved {
+            return Err(ResolutionError::WrongState(record.state));
+        }
+        let payment = payment_of(&record).ok_or_else(|| ResolutionError::Undecided("its intent cannot be read".to_owned()))?;
+        let outcome = match resolution {
+            Resolution::LookUp => {
+                let facilitator = self.facilitators.of(payment.asset.network);
+                asked("look_up", facilitator.look_up(&payment, &record.begun()), SettleOutcome::name).await
+            }
+            Resolution::Paid { transaction } => self.paid_by(&payment, transaction).await?,
+            Resolution::Unpaid => {
+                SettleOutcome::Refused { reason: UNPAID.to_owned(), message: "an admin found that no money moved".to_owned() }
+            }
+        };
+        if let SettleOutcome::Unknown(why) | SettleOutcome::Lost(why) | SettleOutcome::Unsent(why) = &outcome {
+            return Err(ResolutionError::Undecided(why.clone()));
+        }
+        let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, &outcome, None));
+        match ending.await {
+            Ok(Conclusion { outcome, news }) => {
+                news.iter().for_each(|_| PAYMENTS_ENDED.count([ended_as(&outcome)]));
+                news.into_iter().for_each(|news| self.finisher.announce(news));
+            }
+            Err(SettleError::Store(error)) => return Err(error.into()),
+            Err(SettleError::Unknown { .. } | SettleError::Refused { .. }) => return Err(ResolutionError::NotPaid),
+        }
+        let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
+        tracing::info!(payment.id = %id, state = ?record.state, "an admin resolved a settlement");
+        Ok(record.public(id))
+    }
+
+    /// A settlement by this transaction, as far as a node agrees.
+    async fn paid_by(&self, payment: &Payment, transaction: &str) -> Result<SettleOutcome, ResolutionError> {
+        let network = payment.asset.network;
+        let hash = network.checked_transaction(transaction).ok_or_else(|| ResolutionError::Transaction(transaction.to_owned()))?;
+        let chain = self.facilitators.chains().find(|(known, _)| *known == network);
+        if let Some((_, chain)) = chain {
+            let pay_to = payment.requirements["payTo"].as_str().unwrap_or_default();
+            let amount = payment.amount().parse().map_err(|_| ResolutionError::NotPaid)?;
+            let is_spent = self.facilitators.of(network).is_spent(payment).await;
+            if !is_spent || !chain.paid(payment.asset, pay_to, &hash, amount).await? {
+                return Err(ResolutionError::NotPaid);
+            }
+        }
+        Ok(SettleOutcome::Settled(settlement(payment, hash)))
+    }
+
+    fn described(&self, id: &PaymentId, record: &Record) -> Option<UnresolvedSettlement> {
+        let payment = payment_of(record)?;
+        let (slug, price_usd) = self.finisher.subject(&record.intent.as_ref()?.draft);
+        let settler = record.settler.clone();
+        Some(UnresolvedSettlement {
+            payment_id: id.clone(),
+            since: Timestamp(record.updated_ms),
+            network: payment.asset.network.caip2.to_owned(),
+            asset: payment.asset.address.to_owned(),
+            amount: payment.amount(),
+            payer: payment.signed.sender().to_owned(),
+            pay_to: payment.requirements["payTo"].as_str().unwrap_or_default().to_owned(),
+            slug,
+            price_usd,
+            facilitator: settler.as_ref().map(|settler| settler.facilitator.clone()),
+            transaction: settler.and_then(|Settler { transaction, .. }| transaction),
+        })
+    }
+}
+
+/// The payment of an intent.
+fn payment_of(record: &Record) -> Option<Payment> {
+    let intent = record.intent.as_ref()?;
+    let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    Payment::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)).ok()
+}
