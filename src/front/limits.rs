@@ -146,9 +146,9 @@ impl Limits {
     }
 
     /// Counts a guess at what a payment was made for, which its payer alone knows, as a wrong credential.
-    pub fn wrong_guess(&self, address: IpAddr) {
-        if let Some(failures) = &self.failures {
-            failures.count(address);
+    pub fn wrong_guess(&self, sender: Option<Sender>) {
+        if let (Some(failures), Some(sender)) = (&self.failures, sender) {
+            failures.count(sender);
         }
     }
 

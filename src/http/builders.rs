@@ -84,7 +84,8 @@ async fn register(
 ) -> Result<Response, Fault> {
     let accounts = &http.accounts;
     let limits = &accounts.shared.limits;
-    let offered = limits.observed(limits.sender(peer.ip(), request.headers()), offered(request.headers()));
+    let sender = limits.sender(peer.ip(), request.headers());
+    let offered = limits.observed(sender, offered(request.headers()));
     let quote = quote(request.headers());
     let (is_private, shows_payment) = (offered.is_private(), matches!(offered, Offered::X402 { .. }));
     if matches!(offered, Offered::Nothing) {
@@ -103,15 +104,14 @@ async fn register(
         request: request_id.clone(),
         from: network(peer.ip()),
     };
-    let limits = &accounts.shared.limits;
     if shows_payment {
-        limits.may_show_credential(peer.ip())?;
+        limits.may_show_credential(sender)?;
     }
     let done = accounts.calls.register(registration).await.map_err(|error| match &*error {
         CallError::Input(mismatch) => unfit(mismatch),
         other => {
             if matches!(other, CallError::PaymentReused(_)) && shows_payment {
-                limits.wrong_guess(peer.ip());
+                limits.wrong_guess(sender);
             }
             other.into()
         }

@@ -199,7 +199,7 @@ async fn one_payment_that_takes_the_whole_balance_is_joined_by_its_twins() {
 
 impl Bench {
     /// Asks about all that is open, whenever its time is.
-    async fn restart_questions(&self) {
+    pub(crate) async fn restart_questions(&self) {
         self.gate.recover().await.unwrap();
         self.gate.tick().await.unwrap();
     }
