@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use tollhouse_tool as tool;
-use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, Slug, Status, Via};
+use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, SettleTime, Slug, Status, Via};
 
 use super::{By, Policy, PublishError, limits::limits_over};
 
@@ -73,6 +73,9 @@ pub struct Draft {
     /// What it is paid in, of what the host takes: networks, each as CAIP-2, or tokens, each as `network/token`. Default: all.
     #[serde(default)]
     pub accepts: Vec<String>,
+    /// When a call is charged. Default: after its handler has succeeded.
+    #[serde(default)]
+    pub settle: SettleTime,
     /// What builders vouch for.
     pub safety_attestation: Option<SafetyAttestation>,
     /// What is said of this version to its owner and to admins. Default: nothing.
@@ -148,6 +151,7 @@ impl Draft {
         slug.into_iter()
             .chain(texts)
             .chain(metered)
+            .chain(check_settle(self.settle, self.max_price_usd).err())
             .chain(check_input(&self.input_schema).err())
             .chain(check_note(&self.note).err())
             .collect()
@@ -191,6 +195,17 @@ pub(super) fn check_most(handler: HandlerType, price: MicroUsd, most: MicroUsd) 
         (false, Runtime::ManagedBuiltin) => refused("only a handler of your own says what a call costs"),
         (false, _) if most < price => refused("a call costs at most `maxPriceUsd`, and `priceUsd` is more"),
         (false, _) => Ok(()),
+    }
+}
+
+/// Whether a call can be charged at this time: before the run, its price has to be fixed.
+pub(super) fn check_settle(settle: SettleTime, most: MicroUsd) -> Result<(), PublishError> {
+    match settle {
+        SettleTime::Before if !most.is_zero() => {
+            let message = "`settle` is `before` and `maxPriceUsd` is set: what a metered call costs is known only after its run. Remove one of the two";
+            Err(PublishError::field("/settle", message))
+        }
+        SettleTime::Before | SettleTime::After => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network,
+    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network, OwedLimits,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
@@ -36,6 +36,12 @@ const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
 
 /// The longest that one may hold, in milliseconds: a builder's change of a price waits for it.
 const MOST_QUOTE_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// The most runs that one payment can be settled for before them.
+const MOST_PAID_RUNS: i64 = 1_000;
+
+/// The longest that such runs can be begun, in milliseconds: the record of each such payment is kept as long.
+const MOST_PAID_RUN_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 
 flags! {
 /// Of money.
@@ -101,6 +107,12 @@ pub struct MoneyFlags {
     /// Settlements of one payer that may be reverted in an hour, for `evm`; 0 is no limit [default: 5]
     #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
     pub payer_reverts: Option<u32>,
+    /// Runs for one payment that was settled before the run, the first among them; a run that fails can be repeated [default: 10]
+    #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MOST_PAID_RUNS))]
+    pub paid_runs: Option<u32>,
+    /// Time from such a settlement until the last of these runs can begin, in ms, at most 30 days [default: 86400000]
+    #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_PAID_RUN_MS))]
+    pub paid_run_ms: Option<u64>,
     /// Let the simulated facilitator serve an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
     pub allow_simulated_public: Option<bool>,
@@ -133,6 +145,8 @@ pub struct MoneySettings {
     pub gas_key: Option<Hidden>,
     /// How much gas settlements may burn that do not pay.
     pub gas: GasLimits,
+    /// How often a tool is run again for a payment that was settled before the run.
+    pub owed: OwedLimits,
     /// How offers and receipts in challenges and settlements are signed.
     pub offer_format: OfferFormat,
     /// What the host keeps of each sale.
@@ -210,9 +224,14 @@ impl MoneyFlags {
             of_all: gas(self.burned_gas, defaults.of_all),
             reverts: self.payer_reverts.map_or(defaults.reverts, NonZeroU32::new),
         };
+        let owed = OwedLimits {
+            runs: self.paid_runs.map_or(OwedLimits::default().runs, |runs| NonZeroU32::new(runs).unwrap_or(NonZeroU32::MIN)),
+            kept: self.paid_run_ms.map_or(OwedLimits::default().kept, |ms| Duration::from_millis(ms.clamp(1, MOST_PAID_RUN_MS))),
+        };
         Ok(MoneySettings {
             networks,
             gas,
+            owed,
             access,
             gas_key,
             offer_format: self.offer_format.unwrap_or_default(),

@@ -10,6 +10,7 @@ mod claims;
 mod elsewhere;
 mod funds;
 pub(super) mod gas;
+pub(super) mod owed;
 mod recent;
 mod reconcile;
 pub(super) mod record;
@@ -46,6 +47,7 @@ use super::{
         claims::{Claim, Claims},
         funds::{PurseHold, Purses},
         gas::{BurnedGas, GasHold, GasMeter},
+        owed::OwedPayment,
         record::{Record, Tail},
         retry::{Lanes, Retry},
         throttle::{Place, Running, Throttle},
@@ -103,6 +105,8 @@ pub enum Admit {
     Stored(PaymentId, StoredAnswer),
     /// The end of the run that has the payment.
     InFlight(PaymentId),
+    /// Another run of what was charged before: see [`Gate::resume`].
+    Owed(OwedPayment),
 }
 
 /// What became of a payment that was shown before.
@@ -112,6 +116,8 @@ pub enum Seen {
     Stored(PaymentId, StoredAnswer),
     /// It is buying one.
     InFlight(PaymentId),
+    /// It was charged, and has bought none yet.
+    Owed(OwedPayment),
 }
 
 impl From<Seen> for Admit {
@@ -119,6 +125,7 @@ impl From<Seen> for Admit {
         match seen {
             Seen::Stored(id, answer) => Self::Stored(id, answer),
             Seen::InFlight(id) => Self::InFlight(id),
+            Seen::Owed(owed) => Self::Owed(owed),
         }
     }
 }
@@ -136,7 +143,7 @@ pub struct Admission {
     /// Gone once it is known how the run ended.
     held: Option<Box<Held>>,
     /// `None` where nothing is reserved.
-    _claim: Option<Claim>,
+    claim: Option<Claim>,
 }
 
 /// What a run under way holds of limits.

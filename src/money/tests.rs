@@ -10,6 +10,7 @@ mod evm;
 mod faults;
 mod fuzz;
 mod gate;
+mod interrupted;
 mod keep;
 mod large;
 mod ledger;
@@ -26,6 +27,7 @@ mod routes;
 mod sales;
 mod simulated;
 mod unpaid;
+mod upfront;
 mod upto;
 mod wire;
 
@@ -53,8 +55,9 @@ use tollhouse_replica::{RECEIPTS_SHORT, Replica, SELLERS_KEPT};
 use tollhouse_store::{
     Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore,
 };
-use tollhouse_tool::{MicroUsd, Owner, UsdChange};
+use tollhouse_tool::{MicroUsd, Owner, SettleTime, UsdChange};
 
+use self::interrupted::Interrupted;
 use super::{
     asset::ASSETS,
     facilitator::kind::simulated::SimulatedFacilitator,
@@ -183,6 +186,7 @@ pub(crate) fn terms() -> Terms {
         price: PRICE,
         metered: false,
         accepts: Vec::new(),
+        settle: SettleTime::After,
         input_schema: Arc::new(json!({ "type": "object", "properties": { "a": { "type": "number", "default": 1 } } })),
         output_schema: Arc::new(json!({ "type": "object" })),
         tags: vec!["maths".to_owned()],
@@ -205,6 +209,7 @@ fn draft() -> Vec<u8> {
         resource_url: terms().resource_url,
         request_hash: REQUEST.to_owned(),
         result_hash: receipt::bytes_hash(ANSWER),
+        settle: SettleTime::After,
         started_at: NOW,
         issued_at: NOW,
     };
@@ -432,41 +437,6 @@ impl Bench {
     }
 }
 
-/// A store that does something else right before a commit that it waits for.
-struct Interrupted {
-    inner: Arc<MemoryStore>,
-    /// Left to pass before the interruption.
-    after: AtomicUsize,
-    interruption: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
-}
-
-impl Interrupted {
-    fn before_commit(nth: usize, inner: Arc<MemoryStore>) -> Arc<Self> {
-        Arc::new(Self { inner, after: AtomicUsize::new(nth), interruption: Mutex::default() })
-    }
-
-    fn by(&self, interruption: impl Future<Output = ()> + Send + 'static) {
-        *self.interruption.lock().unwrap() = Some(Box::pin(interruption));
-    }
-}
-
-#[async_trait]
-impl Around for Interrupted {
-    fn inner(&self) -> &dyn Store {
-        &*self.inner
-    }
-
-    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
-        if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let interruption = self.interruption.lock().unwrap().take();
-            if let Some(interruption) = interruption {
-                interruption.await;
-            }
-        }
-        self.inner.apply(batch, durability).await
-    }
-}
-
 fn run(admit: Result<Admit, Refusal>) -> Admission {
     match admit {
         Ok(Admit::Run(admission)) => admission,
@@ -494,6 +464,7 @@ fn what(admit: &Result<Admit, Refusal>) -> String {
         Ok(Admit::Run(admission)) => format!("run {}", admission.id()),
         Ok(Admit::Stored(id, _)) => format!("stored {id}"),
         Ok(Admit::InFlight(id)) => format!("in flight {id}"),
+        Ok(Admit::Owed(owed)) => format!("owed {}", owed.payment()),
         Err(refusal) => format!("{refusal:?}"),
     }
 }

@@ -85,6 +85,9 @@ pub struct Endpoint {
     /// What it is paid in, of what the host takes: networks, or tokens on them. All if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<String>,
+    /// Whether a call is charged before its handler runs, or after.
+    #[serde(default, skip_serializing_if = "SettleTime::is_after")]
+    pub settle: SettleTime,
     /// What the scan of its content found; `None` where nothing was scanned.
     pub content_safety: Option<ContentSafety>,
     /// What waits for an admin, and what one decided.
@@ -182,6 +185,34 @@ pub enum Status {
     Active,
     /// It does not.
     Paused,
+}
+
+/// When the payment for a call is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SettleTime {
+    /// After the handler has succeeded: a failed call costs nothing.
+    #[default]
+    After,
+    /// Before the handler runs: a failed call is paid, and can be repeated with the same payment.
+    Before,
+}
+
+impl SettleTime {
+    /// Whether nothing is charged before the handler has succeeded.
+    #[must_use]
+    pub fn is_after(&self) -> bool {
+        *self == Self::After
+    }
+
+    /// As records and receipts write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::After => "after",
+            Self::Before => "before",
+        }
+    }
 }
 
 /// How a call is priced. Follows from the price, and from the most that one may cost.

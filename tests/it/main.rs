@@ -94,6 +94,7 @@ mod twice;
 mod unclear;
 mod under_way;
 mod unpaid;
+mod upfront;
 mod upgrades;
 mod upto;
 mod versions;

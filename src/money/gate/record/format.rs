@@ -1,4 +1,4 @@
-//! Records as the store keeps them: as postcard. In format 2 they named no replica. Versions before wrote the answer into them, and
+//! Records as the store keeps them: as postcard. Format 3 ended before what is owed. In format 2 they named no replica. Versions before wrote the answer into them, and
 //! behind it, since there are such, the [`Tail`] and the [`Settler`]. Their digest was that of what is signed alone, whether its client had
 //! named it or not.
 
@@ -14,11 +14,14 @@ const OLDER: u8 = 1;
 /// The format that ended where the replica's name stands now.
 const UNNAMED: u8 = 2;
 
+/// The format that ended where [`Owed`](super::Owed) stands now.
+const OWING_NOTHING: u8 = 3;
+
 /// How postcard writes that there is none.
 const NONE: &[u8] = &[0];
 
 impl Formatted for Record {
-    const FORMAT: u8 = 3;
+    const FORMAT: u8 = 4;
 
     fn write(&self, out: &mut Vec<u8>) {
         write_postcard(self, out);
@@ -27,7 +30,8 @@ impl Formatted for Record {
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
         match format {
             Self::FORMAT => read_postcard(bytes),
-            UNNAMED => read_postcard(&[bytes, NONE].concat()),
+            OWING_NOTHING => read_postcard(&[bytes, NONE].concat()),
+            UNNAMED => read_postcard(&[bytes, NONE, NONE].concat()),
             ..=OLDER => read_older(bytes),
             _ => None,
         }
@@ -78,7 +82,22 @@ impl Older {
             None => digest,
         };
         let (intent, answer) = (intent.map(Intent::from), answer.map(Kept::Here));
-        Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer, tail, settler, replica: None }
+        Record {
+            state,
+            holder,
+            request,
+            digest,
+            updated_ms,
+            receipt_id,
+            reason,
+            transaction,
+            intent,
+            answer,
+            tail,
+            settler,
+            replica: None,
+            owed: None,
+        }
     }
 }
 
