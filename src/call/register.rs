@@ -117,6 +117,8 @@ impl Calls {
         match self.admit(terms, Way::Post, offered, &binding, from).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
             Admit::InFlight(payment) => self.again(Seen::InFlight(payment), 0).await,
+            // No registration is charged before it is made.
+            Admit::Owed(owed) => self.again(Seen::Owed(owed), 0).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();

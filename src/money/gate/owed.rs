@@ -275,7 +275,8 @@ impl OwedRun {
             let Some(paid) = gate_of.paid_receipt(receipt).await? else {
                 return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
             };
-            let mut record = Record { state: State::Settled, replica: None, owed: None, ..row.value.clone() };
+            let mut record = row.value.clone();
+            (record.state, record.replica, record.owed) = (State::Settled, None, None);
             record.updated_ms = gate_of.clock.now().0;
             record.answer = Some(match apart {
                 Some(laid) => {
@@ -356,7 +357,8 @@ impl Gate {
         let stopping = update(&*self.store, Durability::Buffered, |mut tx| async move {
             let row = tx.row(&PAYMENTS, id).await?.filter(|row| row.value.state == State::Owed && row.value.holder() == holder);
             let Some(row) = row else { return tx.answer::<_, StoreError>(()) };
-            let mut record = Record { replica: None, ..row.value.clone() };
+            let mut record = row.value.clone();
+            record.replica = None;
             if let Some(owed) = record.owed.as_mut().filter(|_| !ran) {
                 owed.runs = owed.runs.saturating_sub(1);
             }
