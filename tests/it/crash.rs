@@ -125,7 +125,7 @@ async fn pay_until_killed(
                     return;
                 }
                 let input = json!({ "n": format!("{round}-{number}-{n}") });
-                let (slug, challenge) = &challenges[(number + n) % 2];
+                let &(slug, ref challenge) = &challenges[(number + n) % 2];
                 let payment = payer.pay(challenge);
                 let answer = Host::try_send(victim.paid_request(slug, &input, &payment)).await;
                 let acknowledged = answer.ok().map(|answer| answer.is(200));
