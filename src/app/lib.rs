@@ -134,6 +134,7 @@ impl App {
             failed_runs: settings.http.failed_runs,
             gas: settings.money.gas,
             unresolved_after: settings.money.unresolved_after,
+            owed: settings.money.owed,
         };
         let (facilitators, ledger) = facilitators(settings, &config, &store, &clock).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));

@@ -3,13 +3,15 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use tollhouse_money::{Offered, PaymentId, Refusal, Seen};
+use tollhouse_money::{Offered, OwedPayment, PaymentId, Refusal, Seen};
 use tollhouse_protocol::limits::Limits;
 
 use super::{
     Call, CallError, Calls, Done, Input, UnderWay,
     done::Shared,
     in_flight::{JoinEnd, patience},
+    input,
+    new_call::NewCall,
 };
 
 /// A request for a tool that takes no calls now.
@@ -35,21 +37,28 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// [`CallError::OverShare`], or the store's.
+    /// [`CallError::OverShare`], [`CallError::AnswerOwed`], or the store's.
     pub async fn bought(self: &Arc<Self>, asked: Asked<'_>) -> Result<Option<UnderWay<Done>>, Arc<CallError>> {
         let Some(seen) = self.seen(asked).await? else { return Ok(None) };
+        if let Seen::Owed(owed) = &seen {
+            return Err(Arc::new(CallError::AnswerOwed(owed.payment().clone())));
+        }
         let this = Arc::clone(self);
         Ok(Some(self.detached(async move { this.again(seen, Limits::ceilings().wall_ms).await })))
     }
 
-    /// What the payment of a call has bought while its quote held; else that it is `refused`, since that holds no more.
-    pub(super) async fn bought_under(&self, call: Call, refused: CallError) -> Shared {
+    /// What the payment of a call has bought while its quote held; else that it is `refused`, since that holds no more. `None` where an
+    /// answer is owed.
+    pub(super) async fn bought_under(&self, call: &Call, refused: CallError) -> Option<Shared> {
         let Call { live, input, offered, head, from, .. } = call;
         let slug = live.endpoint.slug.as_str();
-        let asked = Asked { slug, method: head.method, query: head.raw_query(), input, offered, from };
-        match self.seen(asked).await? {
-            Some(seen) => self.again(seen, live.endpoint.limits.wall_ms).await,
-            None => Err(Arc::new(refused)),
+        let (input, offered) = (input.clone(), offered.clone());
+        let asked = Asked { slug, method: head.method, query: head.raw_query(), input, offered, from: *from };
+        match self.seen(asked).await {
+            Ok(Some(Seen::Owed(_))) => None,
+            Ok(Some(seen)) => Some(self.again(seen, live.endpoint.limits.wall_ms).await),
+            Ok(None) => Some(Err(Arc::new(refused))),
+            Err(error) => Some(Err(error)),
         }
     }
 
@@ -72,7 +81,17 @@ impl Calls {
             Err(Refusal::Store(error)) => Err(Arc::new(error.into())),
             Err(Refusal::AnswerLost(payment)) => Err(Arc::new(CallError::AnswerLost(payment))),
             Err(Refusal::AnswerExpired(payment)) => Err(Arc::new(CallError::AnswerExpired(payment))),
+            Err(Refusal::NoMoreRuns { payment, receipt }) => Err(Arc::new(CallError::NoMoreRuns { payment, receipt })),
             Err(_) => Ok(None),
+        }
+    }
+
+    /// Runs the tool again for what was charged before: of requests with the same payment, one.
+    pub(super) async fn owed(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Shared {
+        let (payment, wall_ms) = (owed.payment().clone(), task.live.endpoint.limits.wall_ms);
+        match Box::pin(self.paid_earlier(task, parsed, owed)).await {
+            Some(ended) => ended,
+            None => self.join(&payment, wall_ms).await,
         }
     }
 
@@ -81,6 +100,7 @@ impl Calls {
         match seen {
             Seen::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
             Seen::InFlight(payment) => self.join(&payment, wall_ms).await,
+            Seen::Owed(owed) => Err(Arc::new(CallError::AnswerOwed(owed.payment().clone()))),
         }
     }
 

@@ -9,6 +9,8 @@ use tollhouse_protocol::{StopReason, Thrown};
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Mismatch, Slug, Unreadable};
 
+use super::paid_before::PaidFailure;
+
 /// What a call is recorded as whose handler told of a failure itself: by an error status, or by `isError` in MCP's own blocks.
 pub const ERROR_STATUS: &str = "error_status";
 
@@ -53,6 +55,16 @@ pub enum CallError {
     /// It was charged once, when its call ended, and its answer was kept for a day.
     #[error("{}", Refusal::AnswerExpired(.0.clone()))]
     AnswerExpired(PaymentId),
+    /// It was charged before the run, which came to nothing: the same payment runs the tool again.
+    #[error("the tool did not answer after payment `{}` was settled", .0.unanswered.payment)]
+    PaidRunFailed(Arc<PaidFailure>),
+    /// The same, and nothing runs now.
+    #[error("payment `{0}` was charged before the run, and its answer is owed")]
+    AnswerOwed(PaymentId),
+    #[error("{}", Refusal::NoMoreRuns { payment: payment.clone(), receipt: receipt.clone() })]
+    NoMoreRuns { payment: PaymentId, receipt: String },
+    #[error("{}", Refusal::KeyRequired)]
+    KeyRequired,
     #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]
     FacilitatorUnavailable(String),
     #[error(transparent)]
@@ -151,6 +163,8 @@ impl CallError {
             Refusal::InProgress(payment) => Self::PaymentInProgress(payment),
             Refusal::AnswerLost(payment) => Self::AnswerLost(payment),
             Refusal::AnswerExpired(payment) => Self::AnswerExpired(payment),
+            Refusal::NoMoreRuns { payment, receipt } => Self::NoMoreRuns { payment, receipt },
+            Refusal::KeyRequired => Self::KeyRequired,
             Refusal::FacilitatorUnavailable(why) => Self::FacilitatorUnavailable(why),
             Refusal::Store(error) => Self::Store(error),
         }

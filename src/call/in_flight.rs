@@ -85,6 +85,8 @@ impl InFlight {
                 Ok(Ended::Lost) => return failed(CallError::AnswerLost(payment.clone())),
                 Ok(Ended::Without) => return failed(CallError::Joined(payment.clone())),
                 Ok(Ended::Open) => return failed(CallError::SettlementUnknown(payment.clone())),
+                // The same payment buys another run of it.
+                Ok(Ended::Owed) => return JoinEnd::Abandoned,
                 Ok(Ended::NotYet) => {}
                 Err(error) => return failed(error.into()),
             }

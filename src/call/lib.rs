@@ -23,6 +23,7 @@ mod in_flight;
 mod input;
 mod metrics;
 mod new_call;
+mod paid_before;
 mod quoted;
 mod receipts;
 mod register;
@@ -31,6 +32,7 @@ pub mod run;
 #[cfg(test)]
 mod tests;
 mod under_way;
+mod with_payment;
 mod write_behind;
 
 use std::{
@@ -50,6 +52,7 @@ use tollhouse_base::{
 };
 use tollhouse_capability::Till;
 use tollhouse_catalog::{Catalog, Live};
+use tollhouse_money::Seen;
 use tollhouse_replica::Replica;
 use tollhouse_store::StoreError;
 use tollhouse_telemetry as telemetry;
@@ -66,6 +69,7 @@ pub use self::{
     history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     metrics::{Figures, Metrics, MetricsSettings, Series, SeriesQuery, Step, StepError},
+    paid_before::{PaidCause, PaidFailure},
     receipts::Receipts,
     register::{Registration, registration_terms},
     request::{Call, CalledBy, Progress, RequestHead},
@@ -84,7 +88,7 @@ use self::{
     history::Charge,
     in_flight::{InFlight, JoinEnd},
     new_call::{NewCall, Why},
-    run::{Produced, Tally, Task},
+    run::{Produced, Tally},
 };
 pub use tollhouse_money::{
     Admission, Admit, Closing, Gate, Offered, Quotes, ReceiptFinisher, Refusal, Request, SettleError, Terms, Way, receipt, sale::FeeBps,
@@ -258,7 +262,11 @@ impl Calls {
         }
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,
-            Err(refused) => return Box::pin(self.bought_under(call, refused)).await,
+            Err(refused) => match Box::pin(self.bought_under(&call, refused)).await {
+                // What was charged while the quote held is run without it.
+                None => self.under(&call.live.terms, None).map_err(Arc::new)?,
+                Some(ended) => return ended,
+            },
         };
         let Call { live, by, way, input, offered, head, from, progress, .. } = call;
         // Before a payment is admitted: whoever waits, or is refused, holds nothing.
@@ -305,6 +313,7 @@ impl Calls {
         let wall_ms = task.live.endpoint.limits.wall_ms;
         if task.most().is_zero() {
             return match self.earlier(&offered, &binding).await? {
+                Some(Seen::Owed(owed)) => self.owed(task, parsed, owed).await,
                 Some(seen) => self.again(seen, wall_ms).await,
                 None => self.free(task, parsed.check().map_err(Arc::new)?, hash).await.map_err(Arc::new),
             };
@@ -313,6 +322,7 @@ impl Calls {
             match self.admit(&task.quoted.terms, task.way, offered.clone(), &binding, task.from).await? {
                 Admit::Stored(payment, answer) => return Ok(Done::paid(payment, answer)),
                 Admit::Run(admission) => break admission,
+                Admit::Owed(owed) => return self.owed(task, parsed, owed).await,
                 Admit::InFlight(payment) => match self.try_join(&payment, wall_ms).await {
                     JoinEnd::Shared(ended) => return ended,
                     // Its caller canceled it before this one came.
@@ -356,7 +366,10 @@ impl Calls {
                 return Err(error);
             }
         };
-        let ran = match self.run(&task, checked, Some(&admission)).await {
+        if task.quoted.terms.is_upfront() {
+            return Box::pin(self.paid_before(task, checked, hash, admission)).await;
+        }
+        let ran = match self.run(&task, checked, Some((&admission).into())).await {
             Ok(ran) if ran.success() => ran,
             // Uncharged: the tool failed, or said itself that it did.
             other => {
@@ -434,50 +447,6 @@ impl Calls {
     /// Leaves the record of a call: failed where it is said why.
     fn record(&self, task: &NewCall, why: Option<Why>, charged: Charge) {
         self.write_behind.ended(&task.live.endpoint.id, task.record(why, charged, self.clock.now()));
-    }
-
-    async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Produced, CallError> {
-        let call = task.call.clone();
-        let before = task.turn.total();
-        let running = self.runner.run(Task {
-            live: &task.live,
-            by: task.by,
-            price: task.most(),
-            call,
-            receipt: &task.receipt,
-            head: &task.head,
-            input: &input,
-            payer: admission.and_then(Admission::payer),
-            payment: admission.map(Admission::id),
-            now: task.started,
-            progress: task.progress.as_ref(),
-            scratch: None,
-            till: &task.till,
-            turn: &task.turn,
-            took: &task.took,
-        });
-        // What it used is told when it ends, or is dropped here.
-        let produced = tokio::select! {
-            biased;
-            produced = running => produced,
-            () = self.taken_back(task, admission) => Err(CallError::Cancelled),
-        };
-        if let Ok(produced) = &produced {
-            _ = task.status.set(produced.status);
-        }
-        let used = task.turn.total().saturating_sub(before);
-        if !used.is_zero() {
-            task.live.usual_cost.add(used);
-        }
-        produced
-    }
-
-    /// Returns once nobody wants the call any more.
-    async fn taken_back(&self, task: &NewCall, admission: Option<&Admission>) {
-        task.cancel.cancelled().await;
-        if let Some(admission) = admission {
-            self.in_flight.left(admission.id()).await;
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use tollhouse_base::{
 use tollhouse_capability::Till;
 use tollhouse_catalog::{Live, SPECIFIER};
 use tollhouse_money::{Closing, Quoted, Way, receipt, sale::FeeBps};
-use tollhouse_tool::MicroUsd;
+use tollhouse_tool::{MicroUsd, SettleTime};
 
 use super::{
     error::{CallError, ERROR_STATUS},
@@ -77,6 +77,15 @@ impl NewCall {
 
     /// What the last commit of the call is made from.
     pub(super) fn closing(&self, request_hash: String, ran: &Produced, ended: Timestamp, fee: FeeBps) -> Closing {
+        self.closing_of(request_hash, Some(ran), ended, fee)
+    }
+
+    /// What the settlement of the call is made from, where that comes before the run.
+    pub(super) fn settling(&self, request_hash: String, now: Timestamp, fee: FeeBps) -> Closing {
+        self.closing_of(request_hash, None, now, fee)
+    }
+
+    fn closing_of(&self, request_hash: String, ran: Option<&Produced>, at: Timestamp, fee: FeeBps) -> Closing {
         let endpoint = &self.live.endpoint;
         let receipt = receipt::Draft {
             receipt_id: self.receipt.clone(),
@@ -89,9 +98,10 @@ impl NewCall {
             owner: self.by == CalledBy::Owner,
             resource_url: self.quoted.terms.resource(self.way).into_owned(),
             request_hash,
-            result_hash: ran.result_hash.clone(),
+            result_hash: ran.map(|ran| ran.result_hash.clone()).unwrap_or_default(),
+            settle: if ran.is_some() { SettleTime::After } else { SettleTime::Before },
             started_at: self.started,
-            issued_at: ended,
+            issued_at: at,
         };
         let fee = fee.of(self.price(), &endpoint.owner);
         Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, registered: None }
@@ -108,6 +118,7 @@ impl NewCall {
             by: self.by,
             code,
             at,
+            paid: None,
         }
     }
 

@@ -20,7 +20,7 @@ use tollhouse_money::{
     receipt::{self, request_hash},
 };
 use tollhouse_store::StoreError;
-use tollhouse_tool::{MicroUsd, Mismatch, Owner, Problem, Slug};
+use tollhouse_tool::{MicroUsd, Mismatch, Owner, Problem, SettleTime, Slug};
 
 use super::{CallError, Calls, Done, done::Shared, json_bytes};
 
@@ -70,6 +70,7 @@ pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
         price,
         metered: false,
         accepts: Vec::new(),
+        settle: SettleTime::After,
         input_schema: Arc::new(input),
         output_schema: Arc::new(json!({ "type": "object" })),
         tags: vec!["builder".to_owned()],
@@ -116,6 +117,8 @@ impl Calls {
         match self.admit(terms, Way::Post, offered, &binding, from).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
             Admit::InFlight(payment) => self.again(Seen::InFlight(payment), 0).await,
+            // No registration is charged before it is made.
+            Admit::Owed(owed) => self.again(Seen::Owed(owed), 0).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();
@@ -194,6 +197,7 @@ fn draft(Quoted { terms, id }: &Quoted, request_hash: String, body: &Value, now:
         resource_url: terms.resource_url.clone(),
         request_hash,
         result_hash: receipt::json_hash(body),
+        settle: SettleTime::After,
         started_at: now,
         issued_at: now,
     }

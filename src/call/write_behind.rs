@@ -89,6 +89,8 @@ pub(super) struct Failed {
     /// As the caller was told it.
     pub(super) code: &'static str,
     pub(super) at: Timestamp,
+    /// Of a call that was charged: whether it was charged itself, and not an earlier one with the same payment.
+    pub(super) paid: Option<bool>,
 }
 
 impl fmt::Debug for WriteBehind {
@@ -168,8 +170,8 @@ impl WriteBehind {
 
     /// Takes that a call failed. Never waits.
     pub(super) fn failed(&self, failed: Failed) {
-        let Failed { call, owner, endpoint, slug, by, code, at } = failed;
-        let mut data = json!({ "callId": call, "code": code, "charged": false });
+        let Failed { call, owner, endpoint, slug, by, code, at, paid } = failed;
+        let mut data = json!({ "callId": call, "code": code, "charged": paid.is_some() });
         if by == CalledBy::Owner {
             data["owner"] = json!(true);
         }
@@ -177,7 +179,11 @@ impl WriteBehind {
         let mut waiting = self.waiting();
         waiting.add_failure(&owner, event);
         if by == CalledBy::Anyone {
-            waiting.count(owner, at, Sale { endpoint, slug, totals: Totals::FAILED });
+            waiting.count(
+                owner,
+                at,
+                Sale { endpoint, slug, totals: if paid == Some(true) { Totals::PAID_FAILURE } else { Totals::FAILED } },
+            );
         }
         drop(waiting);
         self.some.notify_one();

@@ -33,6 +33,7 @@ const MEMBERS: &[(&str, Option<&str>)] = &[
     ("allowedHosts", None),
     ("isolation", None),
     ("accepts", None),
+    ("settle", None),
     ("safetyAttestation", None),
     ("note", None),
 ];

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use tollhouse_tool as tool;
-use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, Slug, Status, Via};
+use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, SettleTime, Slug, Status, Via};
 
 use super::{By, Policy, PublishError, limits::limits_over};
 
@@ -75,6 +75,9 @@ pub struct Draft {
     /// `network/token`. Default: all.
     #[serde(default)]
     pub accepts: Vec<String>,
+    /// When a call is charged. Default: after its handler has succeeded.
+    #[serde(default)]
+    pub settle: SettleTime,
     /// Attestation of a builder.
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about this version for its owner and admins. Default: none.
@@ -150,6 +153,7 @@ impl Draft {
         slug.into_iter()
             .chain(texts)
             .chain(metered)
+            .chain(check_settle(self.settle, self.max_price_usd).err())
             .chain(check_input(&self.input_schema).err())
             .chain(check_note(&self.note).err())
             .collect()
@@ -193,6 +197,17 @@ pub(super) fn check_most(handler: HandlerType, price: MicroUsd, most: MicroUsd) 
         (false, Runtime::ManagedBuiltin) => refused("only a handler of your own says what a call costs"),
         (false, _) if most < price => refused("a call costs at most `maxPriceUsd`, and `priceUsd` is more"),
         (false, _) => Ok(()),
+    }
+}
+
+/// Whether a call can be charged at this time: before the run, its price has to be fixed.
+pub(super) fn check_settle(settle: SettleTime, most: MicroUsd) -> Result<(), PublishError> {
+    match settle {
+        SettleTime::Before if !most.is_zero() => {
+            let message = "`settle` is `before` and `maxPriceUsd` is set: what a metered call costs is known only after its run. Remove one of the two";
+            Err(PublishError::field("/settle", message))
+        }
+        SettleTime::Before | SettleTime::After => Ok(()),
     }
 }
 

@@ -64,6 +64,7 @@ impl Catalog {
             price: endpoint.most_usd(),
             metered: endpoint.metered(),
             accepts: endpoint.accepts.clone(),
+            settle: endpoint.settle,
             input_schema: Arc::clone(&endpoint.input_schema),
             output_schema: Arc::clone(&endpoint.output_schema),
             tags: endpoint.tags.clone(),

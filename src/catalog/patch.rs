@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollhouse_protocol::{Isolation, Limits};
-use tollhouse_tool::{Capabilities, Endpoint, MicroUsd, Status, Via};
+use tollhouse_tool::{Capabilities, Endpoint, MicroUsd, SettleTime, Status, Via};
 
 use super::{
     PublishError,
-    draft::{HandlerDraft, SafetyAttestation, check_input, check_most, check_note, text_problems},
+    draft::{HandlerDraft, SafetyAttestation, check_input, check_most, check_note, check_settle, text_problems},
     limits::limits_over,
 };
 
@@ -47,6 +47,8 @@ pub struct Patch {
     pub isolation: Option<Isolation>,
     /// Accepted ways to pay that replace the previous ones.
     pub accepts: Option<Vec<String>>,
+    /// When a call is charged: before its handler runs, or after.
+    pub settle: Option<SettleTime>,
     /// Attestation of a builder for a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about the new version. Empty removes it.
@@ -80,6 +82,7 @@ impl Patch {
             ("allowedHosts", self.allowed_hosts.is_some()),
             ("isolation", self.isolation.is_some()),
             ("accepts", self.accepts.is_some()),
+            ("settle", self.settle.is_some()),
             ("safetyAttestation", self.safety_attestation.is_some()),
             ("note", self.note.is_some()),
         ];
@@ -93,6 +96,8 @@ impl Patch {
         endpoint.price_usd = price_usd.unwrap_or(endpoint.price_usd);
         endpoint.max_price_usd = self.max_price_usd.unwrap_or(endpoint.max_price_usd);
         check_most(endpoint.handler_type, endpoint.price_usd, endpoint.max_price_usd)?;
+        endpoint.settle = self.settle.unwrap_or(endpoint.settle);
+        check_settle(endpoint.settle, endpoint.max_price_usd)?;
         endpoint.isolation = self.isolation.unwrap_or(endpoint.isolation);
         replace(&mut endpoint.accepts, self.accepts.clone());
         replace(&mut endpoint.title, title);

@@ -181,6 +181,7 @@ pub(super) fn new(draft: &Draft, owner: Owner, limits: Limits, now: Timestamp) -
         tier_cap: Tier::default(),
         isolation: draft.isolation,
         accepts: draft.accepts.clone(),
+        settle: draft.settle,
         content_safety: None,
         review: Review::default(),
         decided_on: None,

@@ -81,6 +81,7 @@ fn told(endpoint: &Value) -> String {
         facts.add(name, text(endpoint, member));
     }
     facts.add("price", call_price(endpoint));
+    facts.add("charged", if endpoint["settle"] == "before" { "before the handler runs" } else { "" });
     facts.add("version", short(text(endpoint, "version")));
     facts.add("revision", any(endpoint, "revision"));
     facts.add("may", granted(endpoint, "capabilities"));

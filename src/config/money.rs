@@ -9,7 +9,7 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network, UNRESOLVED_AFTER,
+    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network, OwedLimits, UNRESOLVED_AFTER,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
@@ -39,6 +39,12 @@ const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
 
 /// Maximum validity of a quote, in milliseconds, because a builder's price change waits for it.
 const MOST_QUOTE_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// The most runs that one payment can be settled for before them.
+const MOST_PAID_RUNS: i64 = 1_000;
+
+/// The longest that such runs can be begun, in milliseconds: the record of each such payment is kept as long.
+const MOST_PAID_RUN_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 
 flags! {
 /// Flags for payments.
@@ -110,6 +116,12 @@ pub struct MoneyFlags {
     /// Hours for which a settlement whose end nobody tells is asked about; then it is `unresolved`, and an admin decides [default: 24]
     #[arg(long, env = "TOLLHOUSE_UNRESOLVED_HOURS", value_parser = clap::value_parser!(u64).range(1..=MOST_UNRESOLVED_HOURS))]
     pub unresolved_hours: Option<u64>,
+    /// Runs for one payment that was settled before the run, the first among them; a run that fails can be repeated [default: 10]
+    #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MOST_PAID_RUNS))]
+    pub paid_runs: Option<u32>,
+    /// Time from such a settlement until the last of these runs can begin, in ms, at most 30 days [default: 86400000]
+    #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_PAID_RUN_MS))]
+    pub paid_run_ms: Option<u64>,
     /// Let the simulated facilitator serve an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
     pub allow_simulated_public: Option<bool>,
@@ -144,6 +156,8 @@ pub struct MoneySettings {
     pub gas: GasLimits,
     /// For how long anybody is asked how a settlement ended.
     pub unresolved_after: Duration,
+    /// How often a tool is run again for a payment that was settled before the run.
+    pub owed: OwedLimits,
     /// How offers and receipts in challenges and settlements are signed.
     pub offer_format: OfferFormat,
     /// The host's fee on each sale.
@@ -222,12 +236,17 @@ impl MoneyFlags {
             of_all: gas(self.burned_gas, defaults.of_all),
             reverts: self.payer_reverts.map_or(defaults.reverts, NonZeroU32::new),
         };
+        let owed = OwedLimits {
+            runs: self.paid_runs.map_or(OwedLimits::default().runs, |runs| NonZeroU32::new(runs).unwrap_or(NonZeroU32::MIN)),
+            kept: self.paid_run_ms.map_or(OwedLimits::default().kept, |ms| Duration::from_millis(ms.clamp(1, MOST_PAID_RUN_MS))),
+        };
         Ok(MoneySettings {
             networks,
             gas,
             unresolved_after: self
                 .unresolved_hours
                 .map_or(UNRESOLVED_AFTER, |hours| Duration::from_secs(hours.clamp(1, MOST_UNRESOLVED_HOURS) * 60 * 60)),
+            owed,
             access,
             gas_key,
             offer_format: self.offer_format.unwrap_or_default(),

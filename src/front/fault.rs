@@ -1,13 +1,14 @@
 //! A fault on its way out: a row of the table, with what it says of this request.
 
 mod from;
+mod paid;
 mod response;
 
 use std::{borrow::Cow, num::NonZeroU32, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tollhouse_base::id::RequestId;
-use tollhouse_call::CallError;
+use tollhouse_call::{CallError, PaidFailure};
 use tollhouse_money::Challenge;
 
 pub use self::{from::AboutBody, response::code_of};
@@ -32,6 +33,8 @@ pub struct Fault {
     policy: Option<Policy>,
     /// What is asked for, where it is for a payment that the request was refused.
     challenge: Option<Arc<Challenge>>,
+    /// What was charged before its run, and not answered.
+    paid: Option<Arc<PaidFailure>>,
 }
 
 /// A time as `Retry-After` tells it: no less than it is.
@@ -57,7 +60,7 @@ impl From<Code> for Fault {
 impl Fault {
     /// A refusal by this row of the table, with a message of its own.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, details: None, retry_after_secs: None, policy: None, challenge: None }
+        Self { code, message: message.into(), hint: None, details: None, retry_after_secs: None, policy: None, challenge: None, paid: None }
     }
 
     /// `invalid_request`: the request itself cannot be read.

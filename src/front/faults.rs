@@ -102,6 +102,8 @@ codes! {
     InvalidRequest "invalid_request" BAD_REQUEST Caller No "the request does not read";
     InvalidPaymentIdentifier "invalid_payment_identifier" BAD_REQUEST Caller No "the payment's own id is not of its form"
         "send 16 to 128 of A-Z, a-z, 0-9, `_` and `-` as `info.id` of x402's payment-identifier, or none";
+    KeyRequired "idempotency_key_required" BAD_REQUEST Caller No "this tool is charged before it runs, and the call has no name to repeat it by"
+        "send an `Idempotency-Key`, over MCP also as `tollhouse/idempotencyKey` in `_meta`: repeating the call with it charges nothing more";
     PaymentRequired "payment_required" PAYMENT_REQUIRED Caller No "payment required"
         "pay as the challenge asks, or show a developer credit";
     Unauthorized "unauthorized" UNAUTHORIZED Caller No "credential missing or wrong" "send `X-Admin-Token` or `X-Builder-Key`";
@@ -134,6 +136,10 @@ codes! {
         "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";
     AnswerExpired "answer_expired" GONE Caller Earlier "the call was charged, and its answer is no longer kept"
         "an answer is kept for 24 hours; its receipt stands, and nothing is run again under this `Idempotency-Key`: send a new one for another call";
+    AnswerOwed "answer_owed" CONFLICT Tool Earlier "the call was charged before its run, and the tool takes no calls now"
+        "repeat the request with the same payment once the tool takes calls: it runs then, and nothing more is charged";
+    NoMoreRuns "no_more_runs" GONE Caller Earlier "the call was charged before its run, and the tool is not run for it any more"
+        "its receipt stands: ask the tool's builder, or whoever runs the host, for a refund of it";
     QuoteExpired "quote_expired" CONFLICT Caller No "the quote has expired"
         "call with the quote in `error.quote`, or with none, at the price of the moment; a payment for another amount has to be signed again";
     QuoteInvalid "quote_invalid" CONFLICT Caller No "this is no quote for this tool"
@@ -178,6 +184,8 @@ codes! {
     InvalidPayout "invalid_payout" UNPROCESSABLE_ENTITY Caller No "a member of the payout's settings cannot be what it is";
     RateLimited "rate_limited" TOO_MANY_REQUESTS Caller No "more is asked at once than one may ask";
     HandlerFailed "handler_failed" BAD_GATEWAY Tool No "handler failed";
+    PaidRunFailed "paid_run_failed" BAD_GATEWAY Tool Earlier "the call was charged before its run, and the run failed"
+        "repeat the request with the same payment: the tool runs again, and nothing more is charged";
     InvalidOutput "invalid_output" BAD_GATEWAY Tool No "result does not fit the tool's outputSchema";
     WallTimeExceeded "wall_time_exceeded" GATEWAY_TIMEOUT Tool No "handler ran for longer than it may";
     CpuTimeExceeded "cpu_time_exceeded" GATEWAY_TIMEOUT Tool No "handler used more processor time than it may";

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use tollhouse_call::{Asked, Calls, Done, UnderWay};
+use tollhouse_call::{Asked, CallError, Calls, Done, UnderWay};
 use tollhouse_money::{CREDIT_PREFIX, CreditOffer, Offered, SettlementNotice, WireVersion};
 
 use super::{fault::Fault, faults::Code, names};
@@ -34,7 +34,12 @@ pub fn quote(headers: &HeaderMap) -> Option<String> {
 /// What the payment of a request has bought already that is `refused` for what its tool is now, or is no more; else the refusal.
 pub async fn bought(calls: &Arc<Calls>, refused: Fault, asked: Asked<'_>) -> Result<UnderWay<Done>, Fault> {
     match refused.code() {
-        Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired => calls.bought(asked).await?.ok_or(refused),
+        code @ (Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired) => match calls.bought(asked).await {
+            Ok(performing) => performing.ok_or(refused),
+            // Asked as the tool wants it, it runs.
+            Err(error) if code == Code::StreamingRequired && matches!(*error, CallError::AnswerOwed(_)) => Err(refused),
+            Err(error) => Err(error.into()),
+        },
         _ => Err(refused),
     }
 }

@@ -120,7 +120,7 @@ fn envelope(base: &str, form: CatalogForm) -> Value {
             "docs": format!("{base}/guides/x402-agent-payment-infrastructure"),
         },
         "supportedHandlerTypes": handler_types,
-        "note": "Free endpoints run without payment. Paid ones answer 402 with an x402 challenge (v2 in the PAYMENT-REQUIRED header, v1 in the body) and charge only for a result that fits the outputSchema.",
+        "note": "Free endpoints run without payment. Paid ones answer 402 with an x402 challenge (v2 in the PAYMENT-REQUIRED header, v1 in the body) and charge only for a result that fits the outputSchema; those with `settle: before` charge before they run.",
     });
     if form == CatalogForm::Newer {
         envelope["contentSafety"] = json!({

@@ -33,6 +33,7 @@ pub(super) fn page(refused: Fault, endpoint: Option<&Endpoint>, base: &str) -> R
 
 fn document(endpoint: &Endpoint, base: &str) -> Markup {
     let (slug, price) = (&endpoint.slug, endpoint.most_usd());
+    let charged = if endpoint.settle.is_after() { "only for a result that fits" } else { "before it runs" };
     let most = if endpoint.metered() { "at most " } else { "" };
     html! {
         (DOCTYPE)
@@ -42,7 +43,7 @@ fn document(endpoint: &Endpoint, base: &str) -> Markup {
             title { "402 Payment required" }
             h1 { "Payment required" }
             p {
-                bdi { (seen(&endpoint.title)) } " (" code { (slug) } ") is a paid tool: " (most) "$" (price) " a call, charged only for a result that fits."
+                bdi { (seen(&endpoint.title)) } " (" code { (slug) } ") is a paid tool: " (most) "$" (price) " a call, charged " (charged) "."
             }
             p {
                 "Programs pay for it. This answer carries the terms in its header " code { "PAYMENT-REQUIRED" }

@@ -46,6 +46,10 @@ pub(super) const OF_PAYMENTS: &[Code] = &[
     Code::SettlementUnknown,
     Code::AnswerLost,
     Code::AnswerExpired,
+    Code::AnswerOwed,
+    Code::NoMoreRuns,
+    Code::KeyRequired,
+    Code::PaidRunFailed,
     Code::NotReady,
     Code::CallLost,
 ];

@@ -179,7 +179,14 @@ pub(super) fn failed(fault: &Fault, dialect: Dialect) -> Result<CallToolResult, 
     }
     match fault.code().row().status {
         StatusCode::NOT_FOUND | StatusCode::INTERNAL_SERVER_ERROR => Err(told(fault)),
-        _ => Ok(refused(fault)),
+        _ => {
+            let mut result = refused(fault);
+            if let (Some(unanswered), Some(meta)) = (fault.unanswered(), &mut result.meta) {
+                meta.0.insert(RECEIPT.to_owned(), json!({ "receiptId": unanswered.receipt, "paymentId": unanswered.payment }));
+                unanswered.notice.iter().for_each(|notice| settled(&mut meta.0, notice, dialect));
+            }
+            Ok(result)
+        }
     }
 }
 
@@ -198,6 +205,7 @@ pub(super) fn refused(fault: &Fault) -> CallToolResult {
     }
     text += match &envelope["charged"] {
         Value::Bool(false) => "\nNot charged.",
+        Value::Bool(true) if fault.unanswered().is_some() => "\nCharged. Repeating it with the same payment charges nothing more.",
         Value::Bool(true) => "\nCharged before, and not again.",
         _ => "\nIt is not known yet whether this was charged.",
     };

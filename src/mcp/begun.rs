@@ -47,7 +47,8 @@ impl Begun {
         let session = if request.era == Era::Legacy { Session::of(&request.parts.headers) } else { None };
         let held = session.and_then(|session| cancellable.hold(session, request.id));
         let cancel = held.as_ref().map_or_else(CancellationToken::new, |held| held.cancel.clone());
-        if as_task {
+        // What is charged before it runs needs a name that its payer knows.
+        if as_task && !call.live.terms.is_upfront() {
             // Whoever asks for a task later is given the answer, which is kept for who can name the call.
             call.offered.name(|| RequestId::generate().to_string());
         }

@@ -9,7 +9,7 @@ use serde_json::{
 };
 use tollhouse_catalog::{Form, MakeForm, Shown};
 use tollhouse_money::{Gate, WireVersion};
-use tollhouse_tool::{Availability, Touches, portable, takes_objects};
+use tollhouse_tool::{Availability, SettleTime, Touches, portable, takes_objects};
 
 use super::{
     revision::Era,
@@ -102,6 +102,12 @@ fn description(maker: &Maker, live: &Shown) -> String {
         most if endpoint.metered() => {
             format!("Costs at most {most} USD for each successful call, as it says itself, paid with x402 or developer credit.")
         }
+        price if endpoint.settle == SettleTime::Before => {
+            format!(
+                "Costs {price} USD for each call, charged before it runs, with x402 or developer credit; a run that fails can be repeated with \
+                 the same payment."
+            )
+        }
         price => format!("Costs {price} USD for each successful call, paid with x402 or developer credit."),
     };
     let long = if endpoint.long_running(maker.long_running_ms) {
@@ -186,6 +192,9 @@ fn prices(maker: &Maker, live: &Shown) -> MetaObject {
     meta.insert("tollhouse/priceUsd".to_owned(), json!(endpoint.price_usd));
     if endpoint.metered() {
         meta.insert("tollhouse/maxPriceUsd".to_owned(), json!(endpoint.max_price_usd));
+    }
+    if endpoint.settle == SettleTime::Before {
+        meta.insert("tollhouse/settle".to_owned(), json!(endpoint.settle));
     }
     meta.insert("tollhouse/pricingMode".to_owned(), json!(endpoint.pricing_mode()));
     meta.insert("tollhouse/version".to_owned(), json!(endpoint.version));

@@ -5,13 +5,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    Asset, Facilitator, Facilitators, FailedRuns, GasLimits, Network, Terms, WireVersion,
+    Asset, Facilitator, Facilitators, FailedRuns, GasLimits, Network, OwedLimits, Terms, WireVersion,
     network::{Family, NETWORKS},
     terms::SETTLE_MARGIN,
 };
 
 /// How long a transaction of Solana can be sent, counted shortly: 150 slots of 0.4 s behind the block that it names.
 const SOLANA_VALID: Duration = Duration::from_secs(60);
+
+/// What x402's `extra.paymentFlow` says where the payment is settled before the handler runs. Clients take an entry without it first, so
+/// either each entry of a challenge has it, or none.
+pub(crate) const UPFRONT: &str = "upfront";
 
 /// Payment settings that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +69,8 @@ pub struct PaymentConfig {
     pub gas: GasLimits,
     /// For how long anybody is asked how a settlement ended. Default: a day.
     pub unresolved_after: Duration,
+    /// How often a tool is run again for a payment that was settled before the run.
+    pub owed: OwedLimits,
 }
 
 impl Accepted {
@@ -112,7 +118,7 @@ impl Accepted {
     /// What a payer has to know besides; `None` where such a call cannot be paid so.
     fn extra(&self, facilitator: &dyn Facilitator, terms: &Terms) -> Option<Value> {
         let Asset { network, name, version, .. } = self.asset;
-        match (network.family, terms.metered) {
+        let mut extra = match (network.family, terms.metered) {
             (Family::Evm { .. }, false) => Some(json!({ "name": name, "version": version })),
             (Family::Evm { .. }, true) => {
                 let address = facilitator.meter(network)?;
@@ -120,7 +126,11 @@ impl Accepted {
             }
             (Family::Solana, false) => Some(json!({ "feePayer": facilitator.fee_payer(network)? })),
             (Family::Solana, true) => None,
+        }?;
+        if terms.is_upfront() {
+            extra["paymentFlow"] = json!(UPFRONT);
         }
+        Some(extra)
     }
 
     /// An entry of `accepts`, in the form of `version`.
@@ -168,15 +178,15 @@ impl PaymentConfig {
     pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
         let accepted = vec![Accepted::new(network, None, pay_to)?];
         let (failed_runs, gas) = (FailedRuns::default(), GasLimits::default());
-        Ok(Self { accepted, failed_runs, gas, unresolved_after: UNRESOLVED_AFTER })
+        Ok(Self { accepted, failed_runs, gas, unresolved_after: UNRESOLVED_AFTER, owed: OwedLimits::default() })
     }
 
     /// The entries of `accepts` for `terms`: what the tool takes of what the host does, as far as it can be settled. Of networks that the
     /// clients of v1 do not know nothing is said to them, unless there is no other.
     #[must_use]
     pub fn accepts(&self, facilitators: &Facilitators, terms: &Terms, version: WireVersion) -> Vec<Value> {
-        if terms.metered && version == WireVersion::V1 {
-            // Its clients throw at any scheme but `exact`.
+        if (terms.metered || terms.is_upfront()) && version == WireVersion::V1 {
+            // Its clients throw at any scheme but `exact`, and v1 cannot say that a payment is settled before the run.
             return Vec::new();
         }
         let taken: Vec<_> = self.accepted.iter().filter(|accepted| accepted.suits(terms)).collect();

@@ -15,9 +15,9 @@ use tollhouse_store::Batch;
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use crate::{
-    Finished, Finisher, News, ReorganizedSettlement, Settlement, SettlementKind, StoredAnswer, WireVersion,
+    Delivery, Finished, Finisher, News, ReorganizedSettlement, Settlement, SettlementKind, StoredAnswer, WireVersion,
     ledger::Sold,
-    receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
+    receipt::{Draft, OfferReceipt, Payment, Record, Signer, Transfer},
     sale::{Sale, Sales, Totals, Unpaid},
 };
 
@@ -121,7 +121,10 @@ impl Finisher for ReceiptFinisher {
         if let Some(registrant) = &closing.registered {
             rows.append(registrant.stored());
         }
-        let events = vec![call_succeeded(&self.events, &closing), settled(&self.events, &closing, settlement)];
+        let mut events = vec![settled(&self.events, &closing, settlement)];
+        if closing.receipt.settle.is_after() {
+            events.insert(0, call_succeeded(&self.events, &closing));
+        }
         events.iter().for_each(|event| _ = rows.append(Events::stored(&closing.owner, event)));
         let payment = self.payment(settlement);
         let told = self.signer.settle_extensions(&closing.receipt, &payment);
@@ -129,6 +132,31 @@ impl Finisher for ReceiptFinisher {
         let extensions = told.or_else(|| receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions));
         rows.append(receipt.stored(self.replica.as_ref().is_some_and(|replica| replica.writes(RECEIPTS_SHORT))));
         Finished { rows, answer, extensions, news: News { owner: closing.owner, events } }
+    }
+
+    fn deliver(&self, mut receipt: Record, delivery: &Delivery) -> (Batch, News) {
+        let Delivery { call, owner, version, result_hash, repeated, started_at } = delivery.clone();
+        (receipt.draft.result_hash, receipt.draft.version) = (result_hash, version);
+        let now = self.events.now();
+        let mut data = json!({
+            "callId": call,
+            "receiptId": receipt.draft.receipt_id,
+            "priceUsd": receipt.draft.price_usd,
+            "durationMs": now.0.saturating_sub(started_at.0),
+        });
+        if repeated {
+            data["repeated"] = json!(true);
+        }
+        let event = self.events.event(Kind::CallSucceeded, Some(&receipt.draft.slug), data);
+        let mut rows = Events::stored(&owner, &event);
+        if repeated {
+            // The sale is counted already.
+            let sale = Sale { endpoint: receipt.draft.endpoint_id.clone(), slug: receipt.draft.slug.clone(), totals: Totals::FREE };
+            rows.append(self.sales.row(&sale, &owner, now, call.as_str()));
+        }
+        let receipt = self.signer.sign(receipt);
+        rows.append(receipt.stored(self.replica.as_ref().is_some_and(|replica| replica.writes(RECEIPTS_SHORT))));
+        (rows, News { owner, events: vec![event] })
     }
 
     fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, News) {

@@ -6,7 +6,12 @@ use tollhouse_event::Event;
 use tollhouse_store::Batch;
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
-use super::{gate::record::StoredAnswer, reorganized::ReorganizedSettlement, settlement::Settlement};
+use super::{
+    gate::{owed::Delivery, record::StoredAnswer},
+    receipt::Record as Receipt,
+    reorganized::ReorganizedSettlement,
+    settlement::Settlement,
+};
 
 /// A receipt and the answer it belongs to, ready to be stored in the commit that ends a payment.
 #[derive(Debug)]
@@ -37,6 +42,9 @@ pub trait Finisher: Send + Sync + 'static {
 
     /// `draft` is what the call gave to [`super::Gate::settle`].
     fn finish(&self, draft: &[u8], settlement: &Settlement, answer: StoredAnswer) -> Finished;
+
+    /// What is written when a payment that was settled before its run has its answer: `receipt` is that of the settlement.
+    fn deliver(&self, receipt: Receipt, delivery: &Delivery) -> (Batch, News);
 
     /// What is written when the payment is refused after all.
     fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, News);

@@ -11,6 +11,7 @@ mod claims;
 mod elsewhere;
 mod funds;
 pub(super) mod gas;
+pub(super) mod owed;
 mod recent;
 mod reconcile;
 pub(super) mod record;
@@ -51,6 +52,7 @@ use super::{
         claims::{Claim, Claims},
         funds::{PurseHold, Purses},
         gas::{BurnedGas, Burner, GasHold, GasMeter},
+        owed::OwedPayment,
         record::{Record, Tail},
         retry::{Lanes, Retry},
         throttle::{Place, Running, Throttle},
@@ -104,6 +106,8 @@ pub enum Admit {
     Stored(PaymentId, StoredAnswer),
     /// The end of the run that has the payment.
     InFlight(PaymentId),
+    /// Another run of what was charged before: see [`Gate::resume`].
+    Owed(OwedPayment),
 }
 
 /// What became of a payment that was shown before.
@@ -113,6 +117,8 @@ pub enum Seen {
     Stored(PaymentId, StoredAnswer),
     /// It is buying one.
     InFlight(PaymentId),
+    /// It was charged, and has bought none yet.
+    Owed(OwedPayment),
 }
 
 impl From<Seen> for Admit {
@@ -120,6 +126,7 @@ impl From<Seen> for Admit {
         match seen {
             Seen::Stored(id, answer) => Self::Stored(id, answer),
             Seen::InFlight(id) => Self::InFlight(id),
+            Seen::Owed(owed) => Self::Owed(owed),
         }
     }
 }
@@ -137,7 +144,7 @@ pub struct Admission {
     /// Gone once it is known how the run ended.
     held: Option<Box<Held>>,
     /// `None` where nothing is reserved.
-    _claim: Option<Claim>,
+    claim: Option<Claim>,
 }
 
 /// What a run under way holds of limits.

@@ -74,6 +74,7 @@ pub use self::{
         answer::{Ended, object_of},
         check_payments,
         gas::{BurnedGas, GasLimits},
+        owed::{Delivery, OwedLimits, OwedPayment, OwedRun, Unanswered},
         record::{PaymentState, SettlementNotice, State, StoredAnswer},
         slowed::{Bound, Slowed},
         throttle::FailedRuns,

@@ -42,6 +42,11 @@ pub enum Refusal {
     AnswerLost(PaymentId),
     #[error("payment `{0}` was charged, and the answer that it bought is no longer kept")]
     AnswerExpired(PaymentId),
+    /// It was settled before the run, and none of its runs has answered.
+    #[error("payment `{payment}` was charged before the run, and the tool is not run for it any more")]
+    NoMoreRuns { payment: PaymentId, receipt: String },
+    #[error("this tool is charged before it runs: a call on developer credit needs an `Idempotency-Key`")]
+    KeyRequired,
     /// Why is for the log: it is in the facilitator's words.
     #[error("the facilitator could not verify the payment")]
     FacilitatorUnavailable(String),

@@ -102,6 +102,9 @@ impl Totals {
     /// A call that came to nothing, uncharged.
     pub const FAILED: Self = Self { failed_calls: 1, ..Self::FREE };
 
+    /// A call that came to nothing after it was charged: as a paid one it is counted already.
+    pub const PAID_FAILURE: Self = Self { calls: 0, ..Self::FAILED };
+
     /// A paid call.
     #[must_use]
     pub fn paid(gross: MicroUsd, fee: MicroUsd) -> Self {

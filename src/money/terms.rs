@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 use tollhouse_base::id::EndpointId;
-use tollhouse_tool::{MicroUsd, Owner, Slug};
+use tollhouse_tool::{MicroUsd, Owner, SettleTime, Slug};
 
 /// Longest description in a challenge, in characters: facilitators refuse longer ones.
 const MAX_DESCRIPTION: usize = 500;
@@ -38,6 +38,8 @@ pub struct Terms {
     pub metered: bool,
     /// The networks and tokens that are taken of those that the host takes, each as `network` or `network/token`; all if empty.
     pub accepts: Vec<String>,
+    /// When a call is charged: before its handler runs, or after.
+    pub settle: SettleTime,
     /// For who wants to know before paying.
     pub input_schema: Arc<Value>,
     /// For who wants to know before paying.
@@ -101,6 +103,12 @@ impl Way {
 }
 
 impl Terms {
+    /// Whether the payment is settled before the handler runs. What a metered call costs is known only after that.
+    #[must_use]
+    pub fn is_upfront(&self) -> bool {
+        self.settle == SettleTime::Before && !self.metered
+    }
+
     /// The address at which the tool is asked in this way. For MCP it is the server's, narrowed to this tool.
     #[must_use]
     pub fn resource(&self, way: Way) -> Cow<'_, str> {

@@ -29,6 +29,7 @@ mod sales;
 mod simulated;
 mod unpaid;
 mod unresolved;
+mod upfront;
 mod upto;
 mod wire;
 
@@ -56,7 +57,7 @@ use tollhouse_replica::{PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, Replica, SELLERS_KE
 use tollhouse_store::{
     Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore,
 };
-use tollhouse_tool::{MicroUsd, Owner, UsdChange};
+use tollhouse_tool::{MicroUsd, Owner, SettleTime, UsdChange};
 
 use self::interrupted::Interrupted;
 use super::{
@@ -187,6 +188,7 @@ pub(crate) fn terms() -> Terms {
         price: PRICE,
         metered: false,
         accepts: Vec::new(),
+        settle: SettleTime::After,
         input_schema: Arc::new(json!({ "type": "object", "properties": { "a": { "type": "number", "default": 1 } } })),
         output_schema: Arc::new(json!({ "type": "object" })),
         tags: vec!["maths".to_owned()],
@@ -209,6 +211,7 @@ fn draft() -> Vec<u8> {
         resource_url: terms().resource_url,
         request_hash: REQUEST.to_owned(),
         result_hash: receipt::bytes_hash(ANSWER),
+        settle: SettleTime::After,
         started_at: NOW,
         issued_at: NOW,
     };
@@ -476,6 +479,7 @@ fn what(admit: &Result<Admit, Refusal>) -> String {
         Ok(Admit::Run(admission)) => format!("run {}", admission.id()),
         Ok(Admit::Stored(id, _)) => format!("stored {id}"),
         Ok(Admit::InFlight(id)) => format!("in flight {id}"),
+        Ok(Admit::Owed(owed)) => format!("owed {}", owed.payment()),
         Err(refusal) => format!("{refusal:?}"),
     }
 }

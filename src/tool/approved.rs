@@ -34,6 +34,7 @@ fields! {
     "ownLimits" own_limits |endpoint| json!(changed(&endpoint.own_limits));
     "isolation" isolation |endpoint| json!(endpoint.isolation);
     "accepts" accepts |endpoint| json!(endpoint.accepts);
+    "settle" settle |endpoint| json!(endpoint.settle);
 }
 
 fn differing(one: &Endpoint, other: &Endpoint) -> Vec<&'static Field> {

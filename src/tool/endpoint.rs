@@ -85,6 +85,9 @@ pub struct Endpoint {
     /// Accepted networks, or tokens on them, among those of the host. Empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<String>,
+    /// Whether a call is charged before its handler runs, or after.
+    #[serde(default, skip_serializing_if = "SettleTime::is_after")]
+    pub settle: SettleTime,
     /// Result of the content scan. `None` if nothing was scanned.
     pub content_safety: Option<ContentSafety>,
     /// Pending reviews and past decisions of admins.
@@ -183,6 +186,34 @@ pub enum Status {
     Active,
     /// It accepts no calls.
     Paused,
+}
+
+/// When the payment for a call is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SettleTime {
+    /// After the handler has succeeded: a failed call costs nothing.
+    #[default]
+    After,
+    /// Before the handler runs: a failed call is paid, and can be repeated with the same payment.
+    Before,
+}
+
+impl SettleTime {
+    /// Whether nothing is charged before the handler has succeeded.
+    #[must_use]
+    pub fn is_after(&self) -> bool {
+        *self == Self::After
+    }
+
+    /// As records and receipts write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::After => "after",
+            Self::Before => "before",
+        }
+    }
 }
 
 /// How a call is priced. It follows from the price and the maximum price.

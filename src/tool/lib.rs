@@ -19,7 +19,7 @@ mod unreadable;
 mod version;
 
 pub use capability::{Capabilities, Capability, CapabilityRow, Touches};
-pub use endpoint::{Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, Status};
+pub use endpoint::{Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, SettleTime, Status};
 pub use handler::{Builtin, Handler, HandlerType, Runtime};
 pub use header::check_headers;
 pub use price::{MicroUsd, PriceError, UsdChange};

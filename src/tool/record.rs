@@ -83,6 +83,9 @@ impl Endpoint {
         if self.metered() {
             record["maxPriceUsd"] = json!(self.max_price_usd);
         }
+        if !self.settle.is_after() {
+            record["settle"] = json!(self.settle);
+        }
         if form == CatalogForm::Newer {
             record["contentSafety"] = self.public_safety();
         }
@@ -114,6 +117,7 @@ impl Endpoint {
             "tierCap": self.tier_cap,
             "isolation": self.isolation,
             "accepts": self.accepts,
+            "settle": self.settle,
             "contentSafety": self.content_safety.as_ref().map(ContentSafety::public),
             "review": self.review_for_owner(),
         });

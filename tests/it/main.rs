@@ -98,6 +98,7 @@ mod unclear;
 mod under_way;
 mod unpaid;
 mod unpayable;
+mod upfront;
 mod upgrades;
 mod upto;
 mod versions;

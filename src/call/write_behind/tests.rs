@@ -62,6 +62,7 @@ fn free(n: usize) -> Closing {
         resource_url: String::new(),
         request_hash: String::new(),
         result_hash: String::new(),
+        settle: Default::default(),
         started_at: NOW,
         issued_at: NOW,
     };

@@ -42,7 +42,7 @@ pub(crate) fn choose(challenge: &Challenge, means: &Means, name: &str) -> Result
             )),
         }
     }
-    let cheapest = fitting.into_iter().min_by_key(|chosen| (chosen.usd, chosen.ask.scheme));
+    let cheapest = fitting.into_iter().min_by_key(|chosen| (chosen.usd, chosen.ask.scheme, chosen.ask.is_upfront()));
     match cheapest {
         Some(chosen) if chosen.usd <= means.max => Ok(chosen),
         Some(chosen) => Err(over(name, chosen.ask.scheme, chosen.usd, means)),

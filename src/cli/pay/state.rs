@@ -43,7 +43,7 @@ pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> Became {
         return Became::Untold;
     }
     match payment["state"].as_str() {
-        Some("settled") => Became::Settled,
+        Some("settled" | "owed") => Became::Settled,
         Some("refused" | "released") => Became::Untaken,
         Some("reserved" | "settling" | "unresolved") => Became::UnderWay,
         _ => Became::Untold,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_protocol::Limits;
 
 /// Fields that a folder may set, in the order of output.
-pub(crate) const FIELDS: [&str; 14] = [
+pub(crate) const FIELDS: [&str; 15] = [
     "title",
     "description",
     "status",
@@ -18,6 +18,7 @@ pub(crate) const FIELDS: [&str; 14] = [
     "limits",
     "isolation",
     "accepts",
+    "settle",
     "handlerType",
 ];
 
@@ -39,6 +40,7 @@ pub(crate) fn of_record(record: &Value) -> Map<String, Value> {
             "allowedHosts" => joined(&record["allowedHosts"], &record["requestedHosts"]),
             "limits" => record["ownLimits"].clone(),
             "maxPriceUsd" if record[field].is_null() => json!(0),
+            "settle" if record[field].is_null() => json!("after"),
             _ => record[field].clone(),
         };
         fields.insert(field.to_owned(), plain(field, &value));
@@ -55,6 +57,7 @@ pub(crate) fn default(field: &str) -> Value {
         "tags" | "allowedHosts" | "accepts" => json!([]),
         "inputSchema" => json!({ "type": "object" }),
         "isolation" => json!("warm"),
+        "settle" => json!("after"),
         "outputSchema" | "capabilities" | "limits" => json!({}),
         _ => Value::Null,
     }

@@ -50,6 +50,10 @@ impl Code {
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
             CallError::AnswerLost(_) => Code::AnswerLost,
             CallError::AnswerExpired(_) => Code::AnswerExpired,
+            CallError::PaidRunFailed(_) => Code::PaidRunFailed,
+            CallError::AnswerOwed(_) => Code::AnswerOwed,
+            CallError::NoMoreRuns { .. } => Code::NoMoreRuns,
+            CallError::KeyRequired => Code::KeyRequired,
             CallError::NotReady(_) => Code::NotReady,
             CallError::OverShare(_) | CallError::Slowed(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
             CallError::CreditFrozen => Code::CreditFrozen,
@@ -93,7 +97,11 @@ impl From<&CallError> for Fault {
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
                 .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
                 .with("paymentId", json!(payment)),
-            CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) => fault.with("paymentId", json!(payment)),
+            CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) | CallError::AnswerOwed(payment) => {
+                fault.with("paymentId", json!(payment))
+            }
+            CallError::NoMoreRuns { payment, receipt } => fault.with("paymentId", json!(payment)).with("receiptId", json!(receipt)),
+            CallError::PaidRunFailed(failure) => fault.paid(failure),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
             CallError::StoppedTooOften { retry_after } | CallError::GasSpent { retry_after } => {
                 fault.retry_after(whole_seconds(*retry_after))
@@ -116,6 +124,7 @@ impl From<&CallError> for Fault {
             | CallError::PaymentMisnamed
             | CallError::FacilitatorUnavailable(_)
             | CallError::CreditFrozen
+            | CallError::KeyRequired
             | CallError::Threw(_)
             | CallError::Misbehaved(_)
             | CallError::Stopped(_)

@@ -30,6 +30,11 @@ impl IntoResponse for Fault {
             // RFC 9110, 15.5.16: no coding is taken.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
+        if let Some(unanswered) = self.unanswered() {
+            let ids = [(&names::RECEIPT_ID, unanswered.receipt.as_str()), (&names::PAYMENT_ID, unanswered.payment.as_str())];
+            headers.extend(ids.into_iter().filter_map(|(name, id)| Some((name.clone(), HeaderValue::try_from(id).ok()?))));
+            unanswered.notice.iter().for_each(|notice| settlement(headers, notice));
+        }
         if let Some(seconds) = self.retry_after_secs() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }

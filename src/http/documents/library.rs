@@ -165,7 +165,7 @@ fn errors() -> Draft {
     let mut text = "Every refusal is `{\"ok\": false, \"error\": {code, fault, message, requestId, charged, hint?}}`, but for the x402 challenge of a \
         402. `code` is for programs and stays; `message` is for people and may change. `fault` says who can mend it: `caller`, `tool` or `host`. \
         Nothing is charged for a refusal, but where `charged` is `unknown`: then `GET /ai/payments/{id}` says what became of the payment. \
-        Where it is true, the payment was charged when its call ended, and not again.\n\n"
+        Where it is true, the payment was charged once, when its call ended or before its run, and not again.\n\n"
         .to_owned();
     for row in codes {
         let status = row.status.as_u16();

@@ -24,7 +24,7 @@ pub(super) async fn made(offering: &Offering, all: &Snapshot) -> Result<String, 
     let mut text = format!(
         "# Tollhouse
 
-> A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402, or with prepaid credit. A call that fails is not charged.
+> A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402, or with prepaid credit. A call that fails is not charged, except by tools that say that they are charged before the run.
 
 Each tool is `POST {base}/tools/SLUG` with its input as JSON. `GET {base}/tools/SLUG?inspect` has its record: price, schemas, limits. A paid one answers 402 with its terms \
 until the same request comes again with a payment. One payment buys at most one run: after a lost answer, send the same payment with the same request again.
@@ -121,6 +121,7 @@ fn line(live: &Shown) -> String {
     let price = match (endpoint.most_usd().is_zero(), endpoint.metered()) {
         (true, _) => "free".to_owned(),
         (false, true) => format!("up to ${}", endpoint.most_usd()),
+        (false, false) if !endpoint.settle.is_after() => format!("${}, charged before the run", endpoint.price_usd),
         (false, false) => format!("${}", endpoint.price_usd),
     };
     let about = plain(&endpoint.description, ABOUT);

@@ -42,7 +42,7 @@ fn accepted(offering: &Offering, tools: &[Arc<Shown>]) -> Vec<Value> {
     let (mut alike, mut accepts) = (HashSet::new(), Vec::new());
     for live in tools {
         let terms = &live.terms;
-        if !alike.insert((terms.metered, &terms.accepts, terms.wall)) {
+        if !alike.insert((terms.metered, terms.settle, &terms.accepts, terms.wall)) {
             continue;
         }
         for mut entry in offering.gate.accepts(terms, WireVersion::V2) {

@@ -7,7 +7,7 @@ use tollhouse_store::{Batch, Durability, StoreError};
 use super::{
     Tasks,
     record::{End, Looked, Record, State, TASKS},
-    told::{completed, lost, paid, restarted},
+    told::{completed, lost, owed, paid, restarted},
 };
 use crate::{answer, offer::Dialect, revision::Era};
 
@@ -58,7 +58,7 @@ impl Tasks {
                     Ended::Answer(answer) => Some(paid(payment, answer)),
                     Ended::Lost => return Ok(Some(End::Failed(lost(payment)))),
                     // Its day is over, a moment before the task's.
-                    Ended::Without | Ended::Open | Ended::NotYet => None,
+                    Ended::Without | Ended::Open | Ended::NotYet | Ended::Owed => None,
                 }
             }
         };
@@ -80,6 +80,8 @@ impl Tasks {
             Ended::Answer(_) => Some(State::Paid),
             Ended::Lost => Some(State::Failed(lost(record.payment.as_ref().expect("only payments have answers to lose")))),
             Ended::Open | Ended::NotYet => None,
+            Ended::Owed if !lives => record.payment.as_ref().map(|payment| State::Failed(owed(payment))),
+            Ended::Owed => None,
             Ended::Without if !lives => Some(State::Failed(restarted(record.payment.as_ref()))),
             Ended::Without => None,
         })

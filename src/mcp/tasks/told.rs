@@ -28,6 +28,16 @@ pub(super) fn restarted(payment: Option<&PaymentId>) -> JsonObject {
     as_object(&ErrorData::internal_error(message, None))
 }
 
+/// That the process that ran a task has ended before it, and the payment was charged before the run.
+pub(super) fn owed(payment: &PaymentId) -> JsonObject {
+    let message = format!(
+        "the host was restarted while the call ran; payment `{payment}` was charged before that: call again with the same payment, which runs \
+         the tool and charges nothing more"
+    );
+    let fault = Fault::from(&CallError::AnswerOwed(payment.clone()));
+    as_object(&ErrorData::internal_error(message, Some(fault.error())))
+}
+
 /// What a payment has bought.
 pub(super) fn paid(payment: &PaymentId, answer: StoredAnswer) -> Done {
     Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true, first: false }

@@ -160,6 +160,9 @@ impl Gate {
     async fn admit_credit(self: &Arc<Self>, terms: &Terms, offer: CreditOffer, request: &Request<'_>) -> Result<Admit, Refusal> {
         let credit = self.find_credit(&offer.token, offer.observer.as_deref()).await?.ok_or(Refusal::CreditUnknown)?;
         let key = offer.idempotency_key.map(checked_key).transpose().map_err(|message| Refusal::invalid("invalid_payload", message))?;
+        if terms.is_upfront() && key.is_none() {
+            return Err(Refusal::KeyRequired);
+        }
         let known = key.map(|key| credit_known(&credit, &key));
         let Some((id, digest)) = known else {
             let (means, held) = self.hold_credit(&credit, terms).await?;
@@ -173,7 +176,7 @@ impl Gate {
                 reserved: false,
                 means,
                 held: Some(Box::new(held)),
-                _claim: None,
+                claim: None,
             }));
         };
         // A repeated call need not be affordable again, nor one that comes at the same time: whoever is first holds what both need.

@@ -47,6 +47,8 @@ pub enum Ended {
     NotYet,
     /// The facilitator did not say how its settlement ended.
     Open,
+    /// It was charged before its run, which has ended without an answer: the same payment can run the tool again.
+    Owed,
     /// Nothing was taken.
     Without,
 }
@@ -118,6 +120,10 @@ impl Gate {
                 Bought::NotKept => Ended::Without,
             },
             Some(Record { state: State::Unresolved, .. }) => Ended::Open,
+            Some(record @ Record { state: State::Owed, .. }) => match self.is_running(&record).await? {
+                true => Ended::NotYet,
+                false => Ended::Owed,
+            },
             Some(Record { state: State::Settling, .. }) if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => Ended::Open,
             Some(Record { state: State::Reserved | State::Settling, .. }) => Ended::NotYet,
             _ => Ended::Without,

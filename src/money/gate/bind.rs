@@ -29,7 +29,11 @@ impl Gate {
 
     /// What a payment is told that is bound already.
     async fn bought(&self, id: PaymentId, bound: Bound) -> Result<Seen, Refusal> {
-        let Bound::Settled(record) = bound else { return Ok(Seen::InFlight(id)) };
+        let record = match bound {
+            Bound::Settled(record) => record,
+            Bound::Owed(record) if !self.is_running(&record).await? => return self.owed(id, record).map(Seen::Owed),
+            Bound::Owed(_) | Bound::InFlight => return Ok(Seen::InFlight(id)),
+        };
         let on_credit = record.is_on_credit();
         match self.answer_of(&id, *record).await? {
             Bought::Answer(answer) => Ok(Seen::Stored(id, answer)),
@@ -64,7 +68,7 @@ impl Gate {
                     reserved: true,
                     means,
                     held: Some(Box::new(held)),
-                    _claim: claim,
+                    claim,
                 }))
             }
             // Other hosts hold the rest. A twin at one of them may be what does.
@@ -90,6 +94,8 @@ enum Bound {
     InFlight,
     /// The answer that it has bought.
     Settled(Box<Record>),
+    /// An answer, for which it was charged before the run.
+    Owed(Box<Record>),
 }
 
 /// What the record of a payment admits to whoever shows it; `None` when it is unspent.
@@ -104,7 +110,11 @@ fn admits(record: Record, digest: &str, request: &str) -> Result<Option<Bound>, 
     if record.request != request {
         return Err(Refusal::Reused);
     }
-    Ok(Some(if record.state == State::Settled { Bound::Settled(Box::new(record)) } else { Bound::InFlight }))
+    Ok(Some(match record.state {
+        State::Settled => Bound::Settled(Box::new(record)),
+        State::Owed => Bound::Owed(Box::new(record)),
+        State::Reserved | State::Settling | State::Refused | State::Released => Bound::InFlight,
+    }))
 }
 
 /// Writes a reservation, unless the payment, or the one that has its client's name, admits to something already. All that is

@@ -40,6 +40,8 @@ pub enum State {
     /// For so long as the settings say nobody said whether the money moved, and nobody is asked any more. The authorization stays used
     /// until an admin decides.
     Unresolved,
+    /// The money moved before the run, and the payer has no answer yet: the same payment runs the tool.
+    Owed,
 }
 
 /// An answer that can be given again.
@@ -141,6 +143,19 @@ pub(crate) struct HeldBalance {
     pub(crate) purse: String,
     /// In the token's smallest unit.
     pub(crate) amount: i128,
+    /// Present where the payment is settled before the run, from its intent until the answer is kept.
+    pub(crate) owed: Option<Owed>,
+}
+
+/// What a payer who was charged before the run is owed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owed {
+    /// Runs that have begun. Those that the host had no room for are not counted.
+    pub(crate) runs: u32,
+    /// Until when another run can begin, in milliseconds since 1970; 0 while it is settling.
+    pub(crate) until_ms: u64,
+    /// What the payer is told of the settlement.
+    pub(crate) notice: Option<SettlementNotice>,
 }
 
 /// Who was to settle. Nobody else judges what became of it.
@@ -225,6 +240,7 @@ impl Record {
             settler: None,
             replica: None,
             held: None,
+            owed: None,
         }
     }
 
@@ -258,10 +274,33 @@ impl Record {
         matches!(self.state, State::Reserved | State::Settling)
     }
 
+    /// The same, while another run of what is owed is under way at this replica.
+    pub(super) fn run_by(self, replica: &ReplicaId, now: Timestamp) -> Self {
+        let owed = self.owed.map(|owed| Owed { runs: owed.runs.saturating_add(1), ..owed });
+        let holder = RequestId::generate().to_string();
+        Self { holder, replica: Some(replica.clone()), updated_ms: now.0, owed, ..self }
+    }
+
     /// No more than that its nonce is spent, and by what: for good, since it has no tail.
     pub(crate) fn spent(self) -> Self {
         let none = String::new;
-        Self { holder: none(), request: none(), digest: none(), answer: None, intent: None, tail: None, settler: None, ..self }
+        Self {
+            holder: none(),
+            request: none(),
+            digest: none(),
+            answer: None,
+            intent: None,
+            tail: None,
+            settler: None,
+            owed: None,
+            ..self.over()
+        }
+    }
+
+    /// Of what is owed nothing more can be asked for once the record is cut to its nonce.
+    fn over(self) -> Self {
+        let state = if self.state == State::Owed { State::Settled } else { self.state };
+        Self { state, ..self }
     }
 
     /// What time has done to it by `now`.
@@ -270,6 +309,11 @@ impl Record {
         let answer_until = after(self.updated_ms, ANSWER_KEPT);
         let record_until = match (self.state, &self.tail) {
             (State::Reserved | State::Settling | State::Unresolved, _) => return Due::Never,
+            (State::Owed, _) => {
+                let until = self.owed.as_ref().map_or(self.updated_ms, |owed| owed.until_ms);
+                let showable = self.tail.as_ref().map_or(0, |tail| tail.showable_until_ms);
+                Some(after(until.max(showable), MARGIN))
+            }
             (State::Released, _) => Some(after(self.updated_ms, RELEASED_KEPT)),
             (State::Refused, _) => Some(answer_until),
             (State::Settled, Some(tail)) => Some(answer_until.max(after(tail.showable_until_ms, MARGIN))),

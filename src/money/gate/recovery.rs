@@ -39,7 +39,7 @@ impl Gate {
                     settling += 1;
                 }
                 State::Reserved | State::Settling => settling += usize::from(self.take_up(&row, &living).await?),
-                State::Settled | State::Refused | State::Released | State::Unresolved => {
+                State::Settled | State::Refused | State::Released | State::Unresolved | State::Owed => {
                     let mut batch = Batch::new();
                     batch.delete(&OPEN_INTENTS, &row.key);
                     batch.commit(&*self.store, Durability::Buffered).await?;
@@ -59,7 +59,9 @@ impl Gate {
         match row.value.state {
             State::Reserved if is_left => self.release(row).await.map(|_| false),
             State::Settling if is_left => self.take_over(row).await,
-            State::Reserved | State::Settling | State::Settled | State::Refused | State::Released | State::Unresolved => Ok(false),
+            State::Reserved | State::Settling | State::Settled | State::Refused | State::Released | State::Unresolved | State::Owed => {
+                Ok(false)
+            }
         }
     }
 

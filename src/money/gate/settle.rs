@@ -18,10 +18,13 @@ use super::{
 };
 use crate::{
     Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer, Unprepared,
-    gate::record::{Intent, Kept, Record, SettlementNotice, Settler},
+    gate::record::{Intent, Kept, Owed, Record, SettlementNotice, Settler},
     reorganized, transactions,
     x402::wire,
 };
+
+/// How the taking of money ended, and what its run holds still, with the gas that was burned.
+pub(super) type Taken = (Result<StoredAnswer, SettleError>, Option<(Box<Held>, Option<BurnedGas>)>);
 
 /// How a payment ended, and what is to be told of it.
 pub(super) struct Conclusion {
@@ -36,8 +39,18 @@ impl Gate {
     /// # Errors
     ///
     /// [`SettleError`]; the answer must be withheld.
-    pub async fn settle(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
+    pub async fn settle(&self, admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         enter(Stage::Settle);
+        let id = admission.id.clone();
+        let (settled, held) = self.take(admission, Some(answer), draft).await;
+        if let Some((held, burned)) = held {
+            self.count(id, *held, burned, &settled);
+        }
+        settled
+    }
+
+    /// Takes the money, for `answer` or before there is one. Answers also what the run holds, with the gas that was burned.
+    pub(super) async fn take(&self, mut admission: Admission, answer: Option<StoredAnswer>, draft: &[u8]) -> Taken {
         let id = admission.id.clone();
         let (settled, held, spent) = match &admission.means {
             Means::X402(payment) => {
@@ -56,14 +69,16 @@ impl Gate {
                 (self.debit(admission, answer, draft).await, held, None)
             }
         };
-        if let Some(held) = held {
-            self.count(id, *held, spent, &settled);
-        }
-        settled
+        (settled, held.map(|held| (held, spent)))
     }
 
-    async fn settle_x402(&self, admission: &mut Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
-        let (payment, id, begun) = self.intend(admission, &answer, draft).await?;
+    async fn settle_x402(
+        &self,
+        admission: &mut Admission,
+        answer: Option<StoredAnswer>,
+        draft: &[u8],
+    ) -> Result<StoredAnswer, SettleError> {
+        let (payment, id, begun) = self.intend(admission, answer.as_ref(), draft).await?;
         if self.replica.is_fenced() {
             // Another replica may have taken it up meanwhile, and ask.
             self.ask_later(&id);
@@ -76,12 +91,12 @@ impl Gate {
             self.alarms.spent_elsewhere();
         }
         enter(Stage::Commit);
-        self.conclude(&id, outcome, Some(answer)).await
+        self.conclude(&id, outcome, Some(answer.unwrap_or_else(none_yet))).await
     }
 
     /// Counts how a run ended: paid for, or not. One whose end is not known counts as unpaid until it is found to be paid, and the
     /// payer's balance is held until then.
-    fn count(&self, id: PaymentId, held: Held, burned: Option<BurnedGas>, settled: &Result<StoredAnswer, SettleError>) {
+    pub(super) fn count(&self, id: PaymentId, held: Held, burned: Option<BurnedGas>, settled: &Result<StoredAnswer, SettleError>) {
         if burned.is_some() {
             self.gas.note_counted(&id);
         }
@@ -160,7 +175,7 @@ impl Gate {
     pub(super) async fn intend(
         &self,
         admission: &mut Admission,
-        answer: &StoredAnswer,
+        answer: Option<&StoredAnswer>,
         draft: &[u8],
     ) -> Result<(Payment, PaymentId, Begun), SettleError> {
         let Means::X402(payment) = &admission.means else { unreachable!("only x402 payments have an intent") };
@@ -175,7 +190,10 @@ impl Gate {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
             return Err(self.unprepared(admission, draft, why).await);
         }
-        let laid = self.lay(answer).await;
+        let laid = match answer {
+            Some(answer) => Some(self.lay(answer).await),
+            None => None,
+        };
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
         let mut record = before.value.clone();
         record.state = State::Settling;
@@ -188,12 +206,13 @@ impl Gate {
             answer: None,
         });
         record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
+        record.owed = answer.is_none().then(Owed::default);
         let begun = record.begun();
         // Known as ours before anyone can see it in the store.
         self.retries().insert(id.clone(), Retry::default());
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
-        laid.keep(&mut batch, &id);
+        laid.iter().for_each(|laid| laid.keep(&mut batch, &id));
         enter(Stage::Commit);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
@@ -201,7 +220,7 @@ impl Gate {
             admission.reserved = false;
             if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
                 self.retries().remove(&id);
-                self.withdraw(laid).await;
+                self.withdraw_some(laid).await;
                 return Err(error.into());
             }
             // The intent may be on disk: whoever finds it there acts on it.
@@ -336,9 +355,10 @@ impl Gate {
         let network = text(&intent.requirements, "/network");
         let (outcome, news) = match outcome {
             SettleOutcome::Settled(settlement) => {
-                let here = intent.answer.is_some();
+                let (here, is_awaited) = (intent.answer.is_some(), answer.is_some());
                 let answer = match answer {
                     Some(answer) => answer,
+                    None if record.owed.is_some() => none_yet(),
                     None => answer::of_intent(tx.store(), id, &mut intent).await?,
                 };
                 let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
@@ -355,17 +375,18 @@ impl Gate {
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
                 let mut record = self.settled(record, settlement, &finished.answer.receipt_id);
-                record.answer = Some(match here {
-                    true => Kept::Here(finished.answer.clone()),
-                    false => Kept::Apart(finished.answer.settlement.clone()),
-                });
+                match record.owed.is_some() {
+                    true => self.owe(&mut record, finished.answer.settlement.clone(), is_awaited),
+                    false if here => record.answer = Some(Kept::Here(finished.answer.clone())),
+                    false => record.answer = Some(Kept::Apart(finished.answer.settlement.clone())),
+                }
                 self.end(&mut tx, &row, &record);
                 tx.append(finished.rows);
                 (Ok(finished.answer), finished.news)
             }
             SettleOutcome::Unsent(why) => {
                 tracing::warn!(payment.id = %id, why, "a payment is released: nobody could be asked to settle it");
-                record.state = State::Released;
+                (record.state, record.owed) = (State::Released, None);
                 let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
                 self.end(&mut tx, &row, &record);
                 self.forget_answer(&mut tx, id).await?;
@@ -377,7 +398,7 @@ impl Gate {
                 let payer = text(&intent.payload, "/payload/authorization/from").unwrap_or_default();
                 let body = wire::settle_refusal(reason, message, network.as_deref().unwrap_or_default(), &payer);
                 let notice = Some(SettlementNotice { version: intent.version, body: body.to_string() });
-                record.state = State::Refused;
+                (record.state, record.owed) = (State::Refused, None);
                 record.reason = Some(reason.clone());
                 let (rows, news) = self.finisher.refuse(&intent.draft, reason);
                 self.end(&mut tx, &row, &record);
@@ -402,9 +423,22 @@ impl Gate {
         record
     }
 
+    /// Has a record say that the money moved and the answer is owed; and that its run begins here, where a call awaits it.
+    fn owe(&self, record: &mut Record, notice: Option<SettlementNotice>, is_awaited: bool) {
+        let until = self.clock.now().plus_millis(u64::try_from(self.config.owed.kept.as_millis()).unwrap_or(u64::MAX));
+        record.state = State::Owed;
+        record.replica = is_awaited.then(|| self.replica.id().clone());
+        record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0, notice });
+    }
+
     /// Debits a credit: balance, movement, record, receipt and answer in one commit. Of a call that nobody can repeat the answer is
-    /// nobody's to ask for.
-    pub(super) async fn debit(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
+    /// nobody's to ask for. Without an `answer` the debit is made before the run.
+    pub(super) async fn debit(
+        &self,
+        mut admission: Admission,
+        answer: Option<StoredAnswer>,
+        draft: &[u8],
+    ) -> Result<StoredAnswer, SettleError> {
         let Means::Credit(hold) = &admission.means else { unreachable!("only credits are debited") };
         let id = admission.id.clone();
         let settlement = Settlement {
@@ -418,8 +452,9 @@ impl Gate {
             version: None,
             evidence: None,
         };
-        let finished = self.finisher.finish(draft, &settlement, answer);
-        let laid = if admission.reserved { self.lay(&finished.answer).await.into_apart() } else { None };
+        let is_upfront = answer.is_none();
+        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(none_yet));
+        let laid = if admission.reserved && !is_upfront { self.lay(&finished.answer).await.into_apart() } else { None };
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
         let (own, reserved, settled, made, apart) = (&before, admission.reserved, &settlement, &finished, &laid);
         let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
@@ -427,7 +462,10 @@ impl Gate {
                 return tx.answer::<_, StoreError>(false);
             }
             let mut record = self.settled(own.value.clone(), settled, &made.answer.receipt_id);
-            if reserved {
+            if is_upfront {
+                self.owe(&mut record, None, true);
+                self.end(&mut tx, own, &record);
+            } else if reserved {
                 record.answer = Some(match apart {
                     Some(laid) => {
                         laid.keep(&mut tx, &own.key);
@@ -482,6 +520,11 @@ impl Gate {
             }
         }
     }
+}
+
+/// What stands for the answer of a payment that is settled before the run.
+fn none_yet() -> StoredAnswer {
+    StoredAnswer { status: 0, headers: Vec::new(), body: Default::default(), receipt_id: String::new(), settlement: None }
 }
 
 /// The state that a payment came to, as it is counted.

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, U256};
 use serde_json::Value;
 use tollhouse_tool::MicroUsd;
 
-use crate::{Asset, Network, PaymentId, WireVersion};
+use crate::{Asset, Network, PaymentId, WireVersion, accept::UPFRONT};
 
 /// How much of what is signed is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ pub enum Unsignable {
     Scheme,
     #[error("its network is no chain that payments are signed for here")]
     Network,
-    #[error("it is paid before the work, or in another way than by `exact` with EIP-3009 and `upto` with Permit2")]
+    #[error("it is paid in another way than by `exact` with EIP-3009, before the work or after it, and `upto` with Permit2")]
     Flow,
     #[error("its `{0}` does not read")]
     Member(&'static str),
@@ -85,7 +85,8 @@ impl Ask {
             Scheme::Upto => "permit2",
         };
         let flow = &extra["paymentFlow"];
-        if method != wanted || !(flow.is_null() || flow == "authorization") {
+        let upfront = flow == UPFRONT && scheme == Scheme::Exact && version == WireVersion::V2;
+        if method != wanted || !(flow.is_null() || flow == "authorization" || upfront) {
             return Err(Unsignable::Flow);
         }
         let (amount, facilitator) = match version {
@@ -106,6 +107,12 @@ impl Ask {
             facilitator,
             accepted: accepted.clone(),
         })
+    }
+
+    /// Whether it is settled before the work.
+    #[must_use]
+    pub fn is_upfront(&self) -> bool {
+        self.accepted["extra"]["paymentFlow"] == UPFRONT
     }
 
     /// The token, where it is one of the table: by its contract and its network, whatever the seller calls it.

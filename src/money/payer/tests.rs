@@ -86,7 +86,7 @@ fn what_reads_otherwise_than_it_says_is_not_signed() {
         ("/network", json!("eip155:+1"), Unsignable::Network),
         ("/extra/assetTransferMethod", json!("permit2"), Unsignable::Flow),
         ("/extra/assetTransferMethod", json!(1), Unsignable::Flow),
-        ("/extra/paymentFlow", json!("upfront"), Unsignable::Flow),
+        ("/extra/paymentFlow", json!("escrow"), Unsignable::Flow),
         ("/amount", json!(3000), Unsignable::Member("amount")),
         ("/amount", json!("-3000"), Unsignable::Member("amount")),
         ("/amount", json!(""), Unsignable::Member("amount")),

@@ -20,6 +20,7 @@ fn terms(price: u64) -> Arc<Terms> {
         price: MicroUsd(price),
         metered: false,
         accepts: vec![],
+        settle: Default::default(),
         input_schema: Arc::new(json!({})),
         output_schema: Arc::new(json!({})),
         tags: vec![],

@@ -5,7 +5,7 @@ use tollhouse_base::{
     clock::Timestamp,
     id::{EndpointId, ReceiptId},
 };
-use tollhouse_tool::{MicroUsd, Slug};
+use tollhouse_tool::{MicroUsd, SettleTime, Slug};
 
 /// All of a receipt that is known before the money moves. Stored with the intent to settle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,8 +34,13 @@ pub struct Draft {
     pub resource_url: String,
     /// [`super::request_hash`] of the call.
     pub request_hash: String,
-    /// [`super::json_hash`] of the result, or [`super::bytes_hash`] where it is not JSON.
+    /// [`super::json_hash`] of the result, or [`super::bytes_hash`] where it is not JSON. Empty while the answer of a payment that was settled
+    /// before the run is owed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub result_hash: String,
+    /// Whether the payment was settled before the run: then `issued_at` is when that was.
+    #[serde(default, skip_serializing_if = "SettleTime::is_after")]
+    pub settle: SettleTime,
     /// When the call began.
     pub started_at: Timestamp,
     /// When the receipt was made.

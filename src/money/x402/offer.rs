@@ -24,6 +24,10 @@ use crate::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion
 /// Largest payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
 
+/// What a v1 client reads that pays for a tool with settlement before the run.
+pub(crate) const UPFRONT_BY_V2: &str =
+    "this tool takes payment before it runs, which x402 v1 cannot express: pay with x402 v2 (`PAYMENT-SIGNATURE`) or developer credit";
+
 /// A payment that names the terms the server set. Its signature is not checked yet.
 #[derive(Debug, Clone)]
 pub struct Payment {
@@ -125,6 +129,9 @@ impl Shown {
     pub(crate) fn matching(self, terms: &Terms, accepts: Vec<Value>) -> Result<Payment, Refusal> {
         let Self { version, mut payload, client_id, exact } = self;
         let asset = exact.as_ref().ok().map(|exact| exact.asset.address);
+        if terms.is_upfront() && version == WireVersion::V1 {
+            return Err(Refusal::invalid("invalid_x402_version", UPFRONT_BY_V2));
+        }
         let requirements = nearest(accepts, &payload, version, asset).ok_or_else(|| {
             let message = "this tool is not paid with x402 here at the moment; developer credit pays it";
             Refusal::invalid("invalid_payment_requirements", message)
@@ -403,7 +410,7 @@ fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), 
         }
     }
     let flow = &accepted["extra"]["paymentFlow"];
-    if !flow.is_null() && flow != "authorization" {
+    if !terms.is_upfront() && !flow.is_null() && flow != "authorization" {
         return Err(Refusal::invalid("invalid_payment_requirements", "`accepted.extra.paymentFlow`: this tool settles after its work"));
     }
     let resource = &payload["resource"]["url"];

@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::extensions::{self, Cut};
+use super::offer::UPFRONT_BY_V2;
 use crate::{Refusal, Settlement, SettlementNotice, Terms, Way, WireVersion, terms::short};
 
 /// Largest `PAYMENT-REQUIRED` header, in bytes. nginx has 4 KiB for the whole head of an answer, of which other headers take up to 600
@@ -67,6 +68,10 @@ impl Challenge {
             (v2, header)
         };
         let mut v1 = json!({ "x402Version": 1, "error": error, "accepts": accepts_v1 });
+        if terms.is_upfront() {
+            // Its clients find no entry to pay by.
+            v1["message"] = json!(UPFRONT_BY_V2);
+        }
         let most = if way == Way::Mcp { MAX_MCP_BYTES } else { MAX_HEADER_BYTES };
         let (mut v2, mut v2_header) = told(Cut::None);
         for cut in Cut::MORE {
@@ -95,7 +100,8 @@ impl Challenge {
 /// What a call costs, and why it was not made, in words.
 fn sentence(terms: &Terms, error: &str) -> String {
     let most = if terms.metered { "at most " } else { "" };
-    let costs = format!("`{}` costs {most}{} USD for each successful call, paid with x402 or developer credit.", terms.slug, terms.price);
+    let each = if terms.is_upfront() { "each call, charged before it runs" } else { "each successful call" };
+    let costs = format!("`{}` costs {most}{} USD for {each}, paid with x402 or developer credit.", terms.slug, terms.price);
     if error == Refusal::NoPayment.to_string() { costs } else { format!("Not charged: the payment was refused ({error}). {costs}") }
 }
 

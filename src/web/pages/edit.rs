@@ -122,7 +122,7 @@ async fn check(sheet: &Sheet<'_>, now: &Now) -> Result<(StatusCode, Told), Refus
     let (mut body, problems) = sheet.visitor.made(|| sheet.draft.body()).await?;
     let tool = now.tool();
     for (name, value) in
-        [("slug", &tool["slug"]), ("limits", &tool["ownLimits"]), ("accepts", &tool["accepts"]), ("isolation", &tool["isolation"])]
+        ["slug", "limits", "accepts", "settle", "isolation"].map(|name| (name, &tool[if name == "limits" { "ownLimits" } else { name }]))
     {
         body.insert(name.to_owned(), value.clone());
     }

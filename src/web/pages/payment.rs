@@ -46,6 +46,9 @@ fn meaning(state: &str) -> &'static str {
         "settling" => "The money is on its way, and its end is not known yet. Do not pay again: show the same payment again.",
         "unresolved" => "Nobody could say whether the money moved, and whoever runs the host decides. Do not pay again.",
         "settled" => "It was charged, once. Show the same payment with the same request again for the answer, for a day.",
+        "owed" => {
+            "It was charged before the run, and no run has answered yet. Show the same payment with the same request again: the tool runs again, and nothing more is charged."
+        }
         "refused" => "It was refused when it was to be settled. Nothing was taken.",
         "released" => "The call was not charged. The payment is as good as before.",
         _ => "The host has no words for this state.",

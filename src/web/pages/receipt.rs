@@ -65,7 +65,7 @@ fn amount(receipt: &Value, simulated: bool) -> Markup {
     }
 }
 
-fn facts(receipt: &Value) -> [(&'static str, Option<Markup>); 17] {
+fn facts(receipt: &Value) -> [(&'static str, Option<Markup>); 18] {
     let id = |name: &str| receipt[name].as_str().map(facts::id);
     let said = |name: &str| receipt[name].as_str().map(text::words);
     let slug = receipt["slug"].as_str().unwrap_or_default();
@@ -87,6 +87,14 @@ fn facts(receipt: &Value) -> [(&'static str, Option<Markup>); 17] {
         ("Address", receipt["resourceUrl"].as_str().map(link)),
         ("Request", id("requestHash")),
         ("Result", id("resultHash")),
+        (
+            "Charged",
+            (receipt["settle"] == "before").then(|| {
+                html! {
+                    "before the run" @if !receipt["resultHash"].is_string() { "; no run has answered yet" }
+                }
+            }),
+        ),
         ("Owner's call", (receipt["owner"] == true).then(|| html! { "free of charge" })),
     ]
 }

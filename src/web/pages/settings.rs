@@ -53,6 +53,7 @@ async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<R
             html! {
                 section { h2 { "Calls" } (calls(visitor, slug, tool)) }
                 section { h2 { "Limits" } (limits::limits(visitor, slug, tool, &manifest["builders"]["limits"])) }
+                section { h2 { "Payment" } (settle(visitor, slug, tool)) }
                 section { h2 { "Isolation" } (isolation(visitor, slug, tool)) }
                 section { h2 { "Delete" } (end(visitor, slug, tool, mistyped)) }
             }
@@ -101,6 +102,28 @@ fn calls(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
             p.words { "It takes no calls: each is refused, and nothing is charged." }
             (change("active", html! { button.primary { "Resume" } }))
         }
+    }
+}
+
+fn settle(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
+    let now = tool["settle"].as_str().unwrap_or_default();
+    let fields = html! {
+        div.field {
+            label for="settle" { "A call is charged" }
+            select #settle name="text:/settle" {
+                option value="after" selected[now == "after"] { "after the handler has succeeded" }
+                option value="before" selected[now == "before"] { "before the handler runs" }
+            }
+        }
+        (own::if_match(tool))
+        button { "Save payment" }
+    };
+    html! {
+        p.words {
+            "After: a call that fails costs nothing. Before: nothing runs until the money has moved, for tools that send, order or spend something. "
+            "If such a run fails, its caller can repeat it with the same payment."
+        }
+        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
     }
 }
 

@@ -103,6 +103,9 @@ fn terms(visitor: &Visitor, [tool, told]: [&Value; 2], accepts: &[&Value], payme
         p.figure { (money::price(tool, simulated)) @if !free { " " span.muted { "a call" } } }
         p.muted {
             @if free { "Costs nothing. Its answers have receipts too." }
+            @else if tool["settle"] == "before" {
+                "Charged before it runs. If the run fails, repeat the call with the same payment: the tool runs again, and nothing more is charged."
+            }
             @else { "Charged only for a result that fits what it promises to answer; a call that fails costs nothing." }
         }
         (facts::list(&[

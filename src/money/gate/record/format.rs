@@ -1,6 +1,6 @@
-//! Records as the store keeps them: as postcard. In format 3, which most are written in, they hold no balance and are not unresolved; in
-//! format 2 they named no replica. Versions before wrote the answer into them, and behind it, since there are such, the [`Tail`] and the [`Settler`]. Their digest was that of what is signed alone, whether its client had
-//! named it or not.
+//! Records as the store keeps them: as postcard. Format 3 ended before the held balance and what is owed. In format 2 they
+//! named no replica. Versions before that wrote the answer into them, followed by the [`Tail`] and the [`Settler`] if they had
+//! those. Their digest was that of the signed part alone, even where the client had named the payment.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_store::{Formatted, Value, read_postcard, write_postcard};
@@ -14,7 +14,7 @@ const OLDER: u8 = 1;
 /// The format that ended where the replica's name stands now.
 const UNNAMED: u8 = 2;
 
-/// The format that ended where the held balance stands now.
+/// The format that ended where the held balance and what is owed stand now.
 const UNHELD: u8 = 3;
 
 /// How postcard writes that there is none.
@@ -29,7 +29,7 @@ struct Plain(Record);
 
 impl Value for Record {
     fn to_bytes(&self) -> Vec<u8> {
-        match self.state == State::Unresolved || self.held.is_some() {
+        match matches!(self.state, State::Unresolved | State::Owed) || self.held.is_some() || self.owed.is_some() {
             true => Newest(self.clone()).to_bytes(),
             false => Plain(self.clone()).to_bytes(),
         }
@@ -58,14 +58,14 @@ impl Formatted for Plain {
 
     fn write(&self, out: &mut Vec<u8>) {
         write_postcard(&self.0, out);
-        // That it holds nothing.
-        out.pop();
+        // That it holds nothing, and owes nothing.
+        out.truncate(out.len() - 2 * NONE.len());
     }
 
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
         let record = match format {
-            UNHELD => read_postcard(&[bytes, NONE].concat()),
-            UNNAMED => read_postcard(&[bytes, NONE, NONE].concat()),
+            UNHELD => read_postcard(&[bytes, NONE, NONE].concat()),
+            UNNAMED => read_postcard(&[bytes, NONE, NONE, NONE].concat()),
             ..=OLDER => read_older(bytes),
             _ => None,
         };
@@ -117,8 +117,23 @@ impl Older {
             None => digest,
         };
         let (intent, answer) = (intent.map(Intent::from), answer.map(Kept::Here));
-        let (replica, held) = (None, None);
-        Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer, tail, settler, replica, held }
+        Record {
+            state,
+            holder,
+            request,
+            digest,
+            updated_ms,
+            receipt_id,
+            reason,
+            transaction,
+            intent,
+            answer,
+            tail,
+            settler,
+            replica: None,
+            held: None,
+            owed: None,
+        }
     }
 }
 

@@ -68,7 +68,11 @@ fn a_record_of_a_version_without_replicas_is_nobodys() {
     let record = settled(Some(Tail::new(7, None)));
     let mut older = vec![0xf5, 2];
     write_postcard(&record, &mut older);
-    assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)), "that it holds nothing, and that there is no replica");
+    assert_eq!((older.pop(), older.pop()), (Some(0), Some(0)), "that it holds nothing, and owes nothing");
+    let mut without = older.clone();
+    (without[1], older[1]) = (3, 2);
+    assert_eq!(Record::of_bytes(&without), Some(record.clone()), "a record of format 3 owes nothing");
+    assert_eq!(older.pop(), Some(0), "that there is no replica");
     assert_eq!(Record::of_bytes(&older), Some(record.clone()));
     let held = record.held_by(&ReplicaId::generate());
     assert_eq!(Record::of_bytes(&held.to_bytes()), Some(held));
@@ -114,6 +118,11 @@ fn a_record_goes_when_nothing_can_be_asked_of_it() {
     assert_eq!(ended(State::Released).due(Timestamp(hour + 4)), Due::At(Timestamp(hour + 5)));
     assert_eq!(ended(State::Released).due(Timestamp(hour + 5)), Due::Record);
     assert_eq!(ended(State::Refused).due(Timestamp(hour + 5)), Due::At(Timestamp(day + 5)));
+    // What is owed stays as long as the tool can be run for it.
+    let owed = |until_ms| Record { owed: Some(Owed { runs: 1, until_ms, notice: None }), tail: tail(60_000), ..ended(State::Owed) };
+    assert_eq!(owed(day).due(Timestamp(day + hour - 1)), Due::At(Timestamp(day + hour)));
+    assert_eq!(owed(day).due(Timestamp(day + hour)), Due::Record);
+    assert_eq!(owed(day).spent().state, State::Settled);
     assert_eq!(ended(State::Reserved).due(Timestamp(u64::MAX)), Due::Never);
     assert_eq!(ended(State::Settling).due(Timestamp(u64::MAX)), Due::Never);
 }

@@ -78,7 +78,7 @@ impl Failure<'_> {
         let is_told = self.code.row().charged == Charged::No && self.code != Code::PaymentInProgress;
         match self.state {
             Some("reserved" | "settling" | "unresolved") => true,
-            Some("released" | "refused" | "settled") => false,
+            Some("released" | "refused" | "settled" | "owed") => false,
             _ => !is_told && *self.pays != Pays::Nothing,
         }
     }
@@ -103,6 +103,9 @@ impl Failure<'_> {
 
     fn charged(&self) -> &'static str {
         match self.state {
+            Some("owed") if *self.pays != Pays::Nothing => {
+                "It was charged before the run, which did not answer: ask again with the same payment, and the tool runs again."
+            }
             Some("settled") if *self.pays != Pays::Nothing => "It was charged, once: ask again with the same payment for the answer.",
             _ if self.is_open() => "Not known yet: it was charged at most once.",
             _ => "Nothing was charged.",

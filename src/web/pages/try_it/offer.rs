@@ -72,7 +72,11 @@ impl Offer<'_> {
             p.figure { (self.price()) @if self.terms.simulated() { " " span.stamp { (state("simulated")) } } }
             p.lead {
                 @if matches!(self.play, Play::Away(_) | Play::Signed { state: None, .. }) { "Nothing is charged before you press a button. " }
-                "A call is charged once, and only for a result that fits what the tool promises."
+                @if self.terms.is_upfront() {
+                    "A call is charged once, before the tool runs. If the run fails, you can repeat it with the same payment."
+                } @else {
+                    "A call is charged once, and only for a result that fits what the tool promises."
+                }
             }
             @match self.play {
                 Play::Open { id, state } => (self.open(id, state)),

@@ -50,6 +50,11 @@ impl<'v> Terms<'v> {
         self.quote["accepts"].as_array().into_iter().flatten().any(|accepted| accepted["scheme"] == "upto")
     }
 
+    /// Whether the call is charged before the tool runs.
+    pub(super) fn is_upfront(&self) -> bool {
+        self.quote["accepts"].as_array().into_iter().flatten().any(|accepted| accepted["extra"]["paymentFlow"] == "upfront")
+    }
+
     pub(super) fn simulated(&self) -> bool {
         self.manifest["payment"]["simulated"] == true
     }

@@ -82,7 +82,7 @@ async fn what_the_profile_does_not_allow_is_not_signed() {
         (altered("/amount", json!("100001")), "above your limit of $0.10"),
         (altered("/extra/name", json!("\u{1b}]0;owned\u{7}")), "which the token does not"),
         (altered("/scheme", json!("escrow\u{1b}[2J")), "its scheme is neither"),
-        (altered("/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "upfront" })), "it is paid before the work"),
+        (altered("/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "escrow" })), "it is paid in another way"),
     ] {
         let seller = Seller::new(move || asks(std::slice::from_ref(&bad)), weather).await;
         let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(4).said("");

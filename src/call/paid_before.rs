@@ -1,0 +1,145 @@
+//! Calls of tools that are charged before they run.
+//!
+//! ```text
+//! admit payment → check input → settle, receipt → run → check output → keep the answer
+//! ```
+//!
+//! Once the money has moved, the payer is owed an answer. A run that fails leaves the payment as it is: the same request with the same
+//! payment runs the tool again, and nothing more is charged.
+
+use std::sync::Arc;
+
+use tollhouse_money::{Admission, Delivery, OwedPayment, OwedRun, ReceiptFinisher, StoredAnswer, Unanswered};
+use tollhouse_telemetry::{Stage, enter};
+
+use super::{
+    Calls,
+    done::{Done, Shared},
+    error::CallError,
+    history::Charge,
+    input,
+    new_call::{NewCall, Why},
+    run::Produced,
+};
+
+/// A call that was charged and has no answer.
+#[derive(Debug)]
+pub struct PaidFailure {
+    /// What the payer is told of the payment.
+    pub unanswered: Unanswered,
+    /// Why there is no answer.
+    pub cause: PaidCause,
+}
+
+/// Why a call that was charged has no answer.
+#[derive(Debug)]
+pub enum PaidCause {
+    /// The handler told of a failure itself.
+    Answered(StoredAnswer),
+    /// The call ended with an error.
+    Error(Box<CallError>),
+}
+
+impl Calls {
+    /// Settles the payment, and then runs the tool.
+    pub(super) async fn paid_before(
+        &self,
+        task: NewCall,
+        input: input::Parsed,
+        hash: String,
+        admission: Admission,
+    ) -> Result<Done, CallError> {
+        if task.cancel.is_cancelled() {
+            admission.release().await;
+            return Err(CallError::Cancelled);
+        }
+        let closing = ReceiptFinisher::encode(&task.settling(hash, self.clock.now(), self.fee));
+        let settled = self.gate.settle_before(admission, &closing).await;
+        let owed = settled.map_err(|error| self.unsettled(&task.quoted.terms, task.way, error)).inspect_err(|error| match error {
+            CallError::Store(_) => self.failed(&task, error),
+            CallError::SettlementUnknown(_) => self.record(&task, Some(self.why(error)), Charge::Unknown),
+            _ => self.record(&task, Some(self.why(error)), Charge::No),
+        })?;
+        self.run_owed(task, input, owed).await
+    }
+
+    /// Runs the tool again for a payment that was settled before; `None` where another request was faster.
+    pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<Shared> {
+        let terms = Arc::clone(&task.quoted.terms);
+        let checked = match parsed.check() {
+            Ok(checked) => checked,
+            Err(error) => return Some(Err(Arc::new(error))),
+        };
+        let request = tollhouse_money::Request { binding: "", from: Some(task.from) };
+        let owed = match self.gate.resume(owed, &terms, request).await {
+            Ok(owed) => owed?,
+            Err(refusal) => return Some(Err(Arc::new(self.refused(&terms, task.way, refusal)))),
+        };
+        let tracked = self.in_flight.track(owed.payment());
+        let ended = self.run_owed(task, checked, owed).await.map_err(Arc::new);
+        tracked.end(ended.clone());
+        Some(ended)
+    }
+
+    async fn run_owed(&self, mut task: NewCall, input: input::Parsed, owed: OwedRun) -> Result<Done, CallError> {
+        if let Ok(receipt) = owed.receipt().parse() {
+            task.receipt = receipt;
+        }
+        (task.payment, task.input_bytes) = (owed.kind(), input.text.len());
+        let charged = if owed.is_first() { Charge::Yes } else { Charge::No };
+        let ran = match self.run(&task, input, Some((&owed).into())).await {
+            Ok(ran) if ran.success() => ran,
+            other => {
+                enter(Stage::Commit);
+                let ran = match &other {
+                    Ok(_) => true,
+                    Err(error) => error.is_of_a_run(),
+                };
+                let cause = match other {
+                    Ok(ran) => PaidCause::Answered(answer_of(ran)),
+                    Err(error) => PaidCause::Error(Box::new(error)),
+                };
+                return Err(self.unanswered(&task, charged, cause, owed.fail(ran).await));
+            }
+        };
+        let (payment, delivery) = (owed.payment().clone(), task.delivery(&ran, !owed.is_first()));
+        match owed.deliver(answer_of(ran), &delivery).await {
+            Ok(answer) => {
+                self.record(&task, None, charged);
+                Ok(Done::paid(payment, answer))
+            }
+            Err((error, told)) => Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(error.into())), told)),
+        }
+    }
+
+    /// Records that a call that was charged has no answer.
+    fn unanswered(&self, task: &NewCall, charged: Charge, cause: PaidCause, unanswered: Unanswered) -> CallError {
+        let why = match &cause {
+            PaidCause::Answered(_) => Why::answered(),
+            PaidCause::Error(error) => self.why(error),
+        };
+        let failed = task.failed(why.code, self.clock.now());
+        self.record(task, Some(why), charged);
+        self.write_behind.failed(super::write_behind::Failed { paid: Some(charged == Charge::Yes), ..failed });
+        CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause }))
+    }
+}
+
+fn answer_of(ran: Produced) -> StoredAnswer {
+    let Produced { status, headers, body, .. } = ran;
+    StoredAnswer { status, headers, body, receipt_id: String::new(), settlement: None }
+}
+
+impl NewCall {
+    fn delivery(&self, ran: &Produced, repeated: bool) -> Delivery {
+        let endpoint = &self.live.endpoint;
+        Delivery {
+            call: self.call.clone(),
+            owner: endpoint.owner.clone(),
+            version: endpoint.version.clone(),
+            result_hash: ran.result_hash.clone(),
+            repeated,
+            started_at: self.started,
+        }
+    }
+}

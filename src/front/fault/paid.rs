@@ -1,0 +1,58 @@
+//! Faults of calls that were charged before their run.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tollhouse_call::{CallError, Content, PaidCause, PaidFailure};
+use tollhouse_money::{StoredAnswer, Unanswered};
+
+use super::Fault;
+
+/// Largest answer of a handler that is shown in an error, in bytes.
+const MOST_SHOWN: usize = 16 << 10;
+
+impl Fault {
+    /// Adds what was charged, why there is no answer, and how often the call can be repeated.
+    pub(super) fn paid(mut self, failure: &Arc<PaidFailure>) -> Self {
+        let PaidFailure { unanswered, cause } = &**failure;
+        let Unanswered { payment, receipt, runs_left, until, .. } = unanswered;
+        self.paid = Some(Arc::clone(failure));
+        let fault = self.with("paymentId", json!(payment)).with("receiptId", json!(receipt)).with("runsLeft", json!(runs_left));
+        let fault = fault.with("repeatUntil", json!(until));
+        let fault = match cause {
+            PaidCause::Answered(answer) => fault.with("answer", shown(answer)),
+            PaidCause::Error(error) => fault.because(error),
+        };
+        match runs_left {
+            0 => fault.hint("its receipt stands: ask the tool's builder, or whoever runs the host, for a refund of it"),
+            _ => fault,
+        }
+    }
+
+    /// Adds the error that a call would have ended with that nobody was charged for.
+    fn because(mut self, error: &CallError) -> Self {
+        let cause = Self::from(error);
+        self.retry_after_secs = cause.retry_after_secs;
+        self.message = format!("{}: {}", self.message, cause.message);
+        self.with("cause", cause.problem())
+    }
+
+    /// What was charged before its run, and not answered.
+    #[must_use]
+    pub fn unanswered(&self) -> Option<&Unanswered> {
+        self.paid.as_deref().map(|failure| &failure.unanswered)
+    }
+}
+
+/// What the handler answered, as far as an error can show it.
+fn shown(answer: &StoredAnswer) -> Value {
+    let mut shown = json!({ "status": answer.status });
+    if answer.body.len() <= MOST_SHOWN {
+        match Content::of(answer) {
+            Content::Json { json, .. } => shown["body"] = serde_json::from_str(json.get()).unwrap_or_default(),
+            Content::Text { text, .. } => shown["body"] = json!(text),
+            Content::Bytes { .. } | Content::Nothing => {}
+        }
+    }
+    shown
+}

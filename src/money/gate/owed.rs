@@ -1,0 +1,376 @@
+//! Payments that are settled before the run. From the settlement until an answer is kept, the answer is owed: whoever shows the payment
+//! again runs the tool again, and nothing more is charged.
+//!
+//! ```text
+//! reserved → settling → owed ⇄ running → settled
+//! ```
+//!
+//! While a run is under way, the record names its replica. A run that was cut short by a crash leaves that name behind; the next request
+//! sees that nobody runs under it any more. So nothing has to be repaired at the start.
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, ReceiptId},
+};
+use tollhouse_store::{Batch, Durability, StoreError, update};
+use tollhouse_telemetry::{Stage, enter};
+use tollhouse_tool::Owner;
+
+use super::{
+    Admission, Gate, PAYMENTS, Request,
+    admit::slowed_by,
+    claims::Claim,
+    record::{Kept, Record, SettlementNotice, State, StoredAnswer},
+    throttle::{Funds, Place, Running},
+};
+use crate::{PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS};
+
+/// How long a run of another host counts as under way at most: the longest wall limit, and a minute for its answer to be written.
+const LONGEST_RUN: Duration = Duration::from_secs(300 + 60);
+
+/// How often, and for how long, a tool is run again for a payment that was settled before the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwedLimits {
+    /// Runs for one payment, the first among them. Default: 10.
+    pub runs: NonZeroU32,
+    /// Time from the settlement until the last of them can begin. Default: 24 hours.
+    pub kept: Duration,
+}
+
+impl Default for OwedLimits {
+    fn default() -> Self {
+        Self { runs: NonZeroU32::MIN.saturating_add(9), kept: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+/// A payment that was settled, and whose answer is owed: [`Gate::resume`] begins another run.
+#[derive(Debug)]
+pub struct OwedPayment {
+    pub(super) id: PaymentId,
+    pub(super) record: Box<Record>,
+}
+
+/// What a run has come to, for the receipt and the builder.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// The call that has the answer.
+    pub call: CallId,
+    /// Whose tool it is.
+    pub owner: Owner,
+    /// Hash of the handler that ran.
+    pub version: String,
+    /// Hash of the result.
+    pub result_hash: String,
+    /// Whether the payment was settled for an earlier run.
+    pub repeated: bool,
+    /// When the run began.
+    pub started_at: Timestamp,
+}
+
+/// What a payer is told whose money has moved and who has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unanswered {
+    /// The payment.
+    pub payment: PaymentId,
+    /// Its receipt.
+    pub receipt: String,
+    /// The settlement, as its wire tells it; `None` for credit.
+    pub notice: Option<SettlementNotice>,
+    /// How often the tool can still be run for it.
+    pub runs_left: u32,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+/// A run of a payment that was settled before it. Dropped, the answer stays owed.
+#[must_use]
+pub struct OwedRun {
+    gate: Arc<Gate>,
+    told: Unanswered,
+    holder: String,
+    payer: Option<String>,
+    kind: Kind,
+    is_first: bool,
+    is_over: bool,
+    place: Option<Place>,
+    _claim: Option<Claim>,
+}
+
+impl Gate {
+    /// Takes the money before the run. The place of the run among those under way is kept until it ends.
+    ///
+    /// # Errors
+    ///
+    /// [`SettleError`]; the handler must not run.
+    pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
+        enter(Stage::Settle);
+        let (id, holder, claim) = (admission.id.clone(), admission.record.holder().to_owned(), admission.claim.take());
+        let (payer, kind) = (admission.payer(), admission.kind());
+        let (settled, held) = self.take(admission, None, draft).await;
+        let told = match settled {
+            Ok(told) => told,
+            Err(error) => {
+                if let Some((held, burned)) = held {
+                    self.count(id, *held, burned, &Err(error.clone()));
+                }
+                return Err(error);
+            }
+        };
+        if told.status != 0 {
+            // It was found settled by another host, and run there, before this one heard of it.
+            return Err(SettleError::Unknown { payment: id });
+        }
+        let until = self.clock.now().plus_millis(millis(self.config.owed.kept));
+        let runs_left = self.config.owed.runs.get() - 1;
+        let StoredAnswer { receipt_id: receipt, settlement: notice, .. } = told;
+        let told = Unanswered { payment: id, receipt, notice, runs_left, until };
+        let place = held.map(|(held, _)| held.place);
+        Ok(OwedRun { gate: Arc::clone(self), told, holder, payer, kind, is_first: true, is_over: false, place, _claim: claim })
+    }
+
+    /// Begins another run of what is owed; `None` where somebody else was faster.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoMoreRuns`] where the payment was for a tool that is not there any more, or was refunded; a limit on runs under way.
+    pub async fn resume(self: &Arc<Self>, owed: OwedPayment, terms: &Terms, request: Request<'_>) -> Result<Option<OwedRun>, Refusal> {
+        let OwedPayment { id, record } = owed;
+        let receipt_id = record.receipt_id.clone().unwrap_or_default();
+        let paid = self.paid_receipt(&receipt_id).await?;
+        let is_refunded = match &paid {
+            Some(paid) => REFUNDS.get(&*self.store, &paid.draft.receipt_id).await?.is_some(),
+            None => false,
+        };
+        if is_refunded || paid.as_ref().is_none_or(|paid| paid.draft.endpoint_id != terms.endpoint_id) {
+            return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
+        }
+        let payer = paid.and_then(|paid| paid.payer);
+        let running = Running {
+            payer: payer.clone().unwrap_or_default(),
+            tool: terms.slug.clone(),
+            builder: terms.owner.share().to_owned(),
+            from: request.from,
+            // It is paid for: it counts neither for nor against other payers of the tool.
+            funds: Funds::Credit,
+        };
+        let place = self.throttle.begin(running).map_err(slowed_by)?;
+        let renewed = record.clone().run_by(self.replica.id(), self.clock.now());
+        let claim = self.claims.claim(&renewed);
+        let kind = if record.is_on_credit() { Kind::Credit } else { Kind::X402 };
+        let mut batch = Batch::new();
+        batch.replace(&PAYMENTS, &PAYMENTS.own(id.clone(), *record), &renewed);
+        match batch.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => {}
+            Err(StoreError::Conflict) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        let told = self.unanswered(id, &renewed);
+        let (holder, payer) = (renewed.holder().to_owned(), payer.filter(|_| kind == Kind::X402));
+        let (gate, place) = (Arc::clone(self), Some(place));
+        Ok(Some(OwedRun { gate, told, holder, payer, kind, is_first: false, is_over: false, place, _claim: Some(claim) }))
+    }
+
+    /// What the payer of this record is told.
+    fn unanswered(&self, payment: PaymentId, record: &Record) -> Unanswered {
+        let owed = record.owed.clone().unwrap_or_default();
+        Unanswered {
+            payment,
+            receipt: record.receipt_id.clone().unwrap_or_default(),
+            notice: owed.notice,
+            runs_left: self.config.owed.runs.get().saturating_sub(owed.runs),
+            until: Timestamp(owed.until_ms),
+        }
+    }
+
+    /// What is owed of a payment that nobody runs at the moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoMoreRuns`].
+    pub(super) fn owed(&self, id: PaymentId, record: Box<Record>) -> Result<OwedPayment, Refusal> {
+        let told = self.unanswered(id, &record);
+        if told.runs_left == 0 || told.until <= self.clock.now() {
+            return Err(Refusal::NoMoreRuns { payment: told.payment, receipt: told.receipt });
+        }
+        Ok(OwedPayment { id: told.payment, record })
+    }
+
+    /// Whether a run of what is owed is under way, here or at another host.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(super) async fn is_running(&self, record: &Record) -> Result<bool, StoreError> {
+        if record.replica.is_none() || self.is_ours(record) {
+            return Ok(record.replica.is_some() && self.claims.has(record));
+        }
+        let is_recent = record.updated_ms.saturating_add(millis(LONGEST_RUN)) > self.clock.now().0;
+        Ok(is_recent && self.replica.living().await?.has(record.replica.as_ref()))
+    }
+
+    async fn paid_receipt(&self, id: &str) -> Result<Option<receipt::Record>, StoreError> {
+        let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
+        let stored = receipt::paid(&*self.store, &id).await?;
+        Ok(stored.and_then(|json| serde_json::from_slice(&json).ok()))
+    }
+}
+
+impl OwedPayment {
+    /// What was paid with.
+    #[must_use]
+    pub fn payment(&self) -> &PaymentId {
+        &self.id
+    }
+}
+
+impl OwedRun {
+    /// What is paid with.
+    #[must_use]
+    pub fn payment(&self) -> &PaymentId {
+        &self.told.payment
+    }
+
+    /// The receipt of the settlement.
+    #[must_use]
+    pub fn receipt(&self) -> &str {
+        &self.told.receipt
+    }
+
+    /// The payer's address, shortened; `None` for credit.
+    #[must_use]
+    pub fn payer(&self) -> Option<String> {
+        self.payer.clone()
+    }
+
+    /// What was paid with, as the receipt says it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether the money moved for this run, and not for an earlier one.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// Keeps the answer, and puts its hash into the receipt: from now on the payment is given this answer.
+    ///
+    /// # Errors
+    ///
+    /// The store's, with what the payer is told then: the answer stays owed.
+    pub async fn deliver(mut self, answer: StoredAnswer, delivery: &Delivery) -> Result<StoredAnswer, (StoreError, Unanswered)> {
+        enter(Stage::Commit);
+        let Unanswered { payment: id, receipt, notice, .. } = self.told.clone();
+        let gate = Arc::clone(&self.gate);
+        let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice.clone(), ..answer };
+        let laid = gate.lay(&answer).await.into_apart();
+        let (held, kept, apart) = (&self.holder, &answer, &laid);
+        let (gate_of, own, notice, receipt) = (&*gate, &id, &notice, &receipt);
+        let delivering = update(&*gate.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == State::Owed && row.value.holder() == held);
+            let Some(row) = row else { return tx.answer::<_, StoreError>(None) };
+            let Some(paid) = gate_of.paid_receipt(receipt).await? else {
+                return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
+            };
+            let mut record = row.value.clone();
+            (record.state, record.replica, record.owed) = (State::Settled, None, None);
+            record.updated_ms = gate_of.clock.now().0;
+            record.answer = Some(match apart {
+                Some(laid) => {
+                    laid.keep(&mut tx, own);
+                    Kept::Apart(notice.clone())
+                }
+                None => Kept::Here(kept.clone()),
+            });
+            gate_of.end(&mut tx, &row, &record);
+            let (rows, news) = gate_of.finisher.deliver(paid, delivery);
+            tx.append(rows);
+            tx.answer(Some(news))
+        });
+        let delivered = delivering.await;
+        match delivered {
+            Ok(Some(news)) => {
+                gate.finisher.announce(news);
+                self.end();
+                Ok(answer)
+            }
+            // Somebody else has run it meanwhile, since this run seemed to be gone.
+            Ok(None) => {
+                gate.withdraw_some(laid).await;
+                self.end();
+                Err((StoreError::Conflict, self.told.clone()))
+            }
+            Err(error) => {
+                if !matches!(error, StoreError::Unknown(_)) {
+                    gate.withdraw_some(laid).await;
+                }
+                let told = self.told.clone();
+                self.give_back(true).await;
+                Err((error, told))
+            }
+        }
+    }
+
+    /// Ends a run without an answer: it stays owed. What did not come to a run (`ran` is false) takes none of those that are left.
+    pub async fn fail(self, ran: bool) -> Unanswered {
+        let mut told = self.told.clone();
+        told.runs_left = told.runs_left.saturating_add(u32::from(!ran));
+        self.give_back(ran).await;
+        told
+    }
+
+    async fn give_back(mut self, ran: bool) {
+        self.end();
+        self.gate.stop_running(&self.told.payment, &self.holder, ran).await;
+    }
+
+    /// Frees the place. The first run has been paid for, however it ended.
+    fn end(&mut self) {
+        self.is_over = true;
+        if let Some(place) = self.place.take()
+            && self.is_first
+        {
+            place.paid();
+        }
+    }
+}
+
+impl Drop for OwedRun {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.end();
+        let (gate, id, holder) = (Arc::clone(&self.gate), self.told.payment.clone(), self.holder.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { gate.stop_running(&id, &holder, true).await });
+        }
+    }
+}
+
+impl Gate {
+    /// Writes that a run is over, so that other hosts do not wait for it. Where the store does not take that, they see it in time.
+    async fn stop_running(&self, id: &PaymentId, holder: &str, ran: bool) {
+        let stopping = update(&*self.store, Durability::Buffered, |mut tx| async move {
+            let row = tx.row(&PAYMENTS, id).await?.filter(|row| row.value.state == State::Owed && row.value.holder() == holder);
+            let Some(row) = row else { return tx.answer::<_, StoreError>(()) };
+            let mut record = row.value.clone();
+            record.replica = None;
+            if let Some(owed) = record.owed.as_mut().filter(|_| !ran) {
+                owed.runs = owed.runs.saturating_sub(1);
+            }
+            tx.replace(&PAYMENTS, &row, &record);
+            tx.answer(())
+        });
+        if let Err(error) = stopping.await {
+            tracing::warn!(payment.id = %id, %error, "that a run is over could not be written; its payment can be used again later");
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,417 @@
+//! Tools that are charged before they run.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    clients::{pays_for, pays_with},
+    harness::{
+        Answer, Chain, Facilitator, Host, HostBuilder, PAY_TO, Payer, Payment, Settles,
+        chain::{GAS_KEY, clients},
+        eventually, js, micros,
+    },
+};
+
+const FUNDS: u64 = 1_000_000;
+const PRICE: u64 = 10_000;
+const LONG: Duration = Duration::from_secs(60);
+
+/// Counts its runs under what its input names, and does what the input says: waits, or fails so many times.
+const TOOL: &str = "export default async (req, ctx) => {
+    const { name = 'a', wait = 0, fails = 0, ask = false } = req.input, key = `runs ${name}`;
+    const runs = (await ctx.kv.get(key)) ?? 0;
+    if (ask) return { runs };
+    await ctx.kv.set(key, runs + 1);
+    await new Promise((done) => setTimeout(done, wait));
+    if (runs < fails) throw new Error('not yet');
+    return { runs: runs + 1, payment: req.caller.paymentId };
+};";
+
+/// A tool that is charged before it runs, and one that tells how often it ran.
+async fn publish(host: &Host) {
+    let mut tool = js("order", 0.01, TOOL);
+    tool["settle"] = json!("before");
+    tool["limits"] = json!({ "wallMs": 10_000 });
+    host.publish(&tool).await;
+}
+
+/// How often the tool has run for this name: its owner asks, who pays nothing.
+async fn runs(host: &Host, name: &str) -> Value {
+    let asked = host.request(Method::POST, "/tools/order").header("x-admin-token", &host.admin);
+    host.send(asked.json(&json!({ "name": name, "ask": true }))).await.is(200).json()["runs"].clone()
+}
+
+async fn state(host: &Host, payment: &Payment) -> String {
+    host.payment(&payment.id()).await.map_or("none".to_owned(), |state| state["state"].as_str().unwrap().to_owned())
+}
+
+/// An error that says whether money moved.
+#[track_caller]
+fn refused(answer: &Answer, status: u16, code: &str, charged: Value) -> Value {
+    let error = answer.json()["error"].clone();
+    assert_eq!((answer.status, &error["code"], &error["charged"]), (status, &json!(code), &charged), "{answer:?}");
+    error
+}
+
+/// The payer is told that it was charged, and what it can do.
+#[track_caller]
+fn paid_and_failed(answer: &Answer) -> Value {
+    let error = refused(answer, 502, "paid_run_failed", json!(true));
+    assert!(error["hint"].as_str().unwrap().contains("same payment"), "{error}");
+    assert_eq!(answer.decoded("payment-response")["success"], true);
+    assert_eq!(error["receiptId"], answer.receipt_id());
+    error
+}
+
+#[tokio::test]
+async fn call_is_settled_first_and_its_receipt_gets_the_result() {
+    let host = Host::start().await;
+    publish(&host).await;
+    let challenge = host.challenge("order").await;
+    assert_eq!(challenge["accepts"][0]["extra"]["paymentFlow"], "upfront", "{challenge}");
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&challenge);
+    let slow = json!({ "name": "a", "wait": 1_500 });
+    let (answer, ()) = tokio::join!(host.call_paid("order", &slow, &payment), async {
+        eventually("the run has begun", LONG, async || (state(&host, &payment).await == "owed").then_some(())).await;
+        assert_eq!(host.balance(&payer.address).await, FUNDS - PRICE, "the money has moved");
+        let id = host.payment(&payment.id()).await.unwrap()["receiptId"].as_str().unwrap().to_owned();
+        let receipt = host.receipt(&id).await;
+        assert_eq!((&receipt["settle"], receipt.get("resultHash")), (&json!("before"), None), "{receipt}");
+        host.verify_receipt(&receipt).unwrap();
+    });
+    let answer = answer.is(200);
+    assert_eq!(answer.json(), json!({ "runs": 1, "payment": payment.id() }));
+    assert_eq!(answer.decoded("payment-response")["success"], true);
+    let receipt = host.receipt(&answer.receipt_id()).await;
+    assert!(receipt["resultHash"].as_str().unwrap().starts_with("sha256:"), "{receipt}");
+    host.verify_receipt(&receipt).unwrap();
+    // Shown again it is answered again, from everywhere.
+    assert_eq!(host.call_paid("order", &slow, &payment).await.is(200).body, answer.body);
+    let invoked = host.request(Method::POST, "/ai/invoke").header(payment.header, payment.encoded());
+    let invoked = host.send(invoked.json(&json!({ "slug": "order", "input": slow }))).await.is(200).json();
+    assert_eq!((&invoked["result"]["runs"], &invoked["receipt"]), (&json!(1), &receipt));
+    assert_eq!((runs(&host, "a").await, state(&host, &payment).await), (json!(1), "settled".to_owned()));
+    assert_eq!(host.balance(&payer.address).await, FUNDS - PRICE);
+}
+
+#[tokio::test]
+async fn nothing_runs_where_the_settlement_is_refused() {
+    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    publish(&host).await;
+    let challenge = host.challenge("order").await;
+    let payment = Payer::new().pay(&challenge);
+    let answer = host.call_paid("order", &json!({}), &payment).await.is(402);
+    assert_eq!(answer.decoded("payment-response")["success"], false);
+    assert_eq!((runs(&host, "a").await, facilitator.asked()), (json!(0), 1));
+    // The input is checked before the money moves.
+    let mut strict = js("strict", 0.01, TOOL);
+    strict["settle"] = json!("before");
+    strict["inputSchema"] = json!({ "type": "object", "required": ["name"] });
+    host.publish(&strict).await;
+    let payment = Payer::new().pay(&host.challenge("strict").await);
+    host.call_paid("strict", &json!({}), &payment).await.fails(422, "invalid_input", "caller");
+    assert_eq!(facilitator.asked(), 1);
+}
+
+#[tokio::test]
+async fn unknown_settlement_runs_nothing_until_it_is_found_settled() {
+    let facilitator = Facilitator::start(Settles::Unanswered).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    publish(&host).await;
+    let payment = Payer::new().pay(&host.challenge("order").await);
+    for _ in 0..2 {
+        refused(&host.call_paid("order", &json!({}), &payment).await, 502, "settlement_unknown", json!("unknown"));
+        assert_eq!(runs(&host, "a").await, 0);
+    }
+    facilitator.tell(Settles::Well);
+    eventually("it is found settled", LONG, async || (state(&host, &payment).await == "owed").then_some(())).await;
+    assert_eq!(runs(&host, "a").await, 0, "nobody asked for it yet");
+    let answer = host.call_paid("order", &json!({}), &payment).await.is(200);
+    assert_eq!(host.call_paid("order", &json!({}), &payment).await.is(200).body, answer.body);
+    assert_eq!(runs(&host, "a").await, 1);
+    host.verify_receipt(&host.receipt(&answer.receipt_id()).await).unwrap();
+}
+
+#[tokio::test]
+async fn failed_run_says_that_it_was_paid_and_can_be_repeated() {
+    let host = Host::builder().env("TOLLHOUSE_PAID_RUNS", 3).start().await;
+    let (id, key) = host.register("A builder").await;
+    let mut tool = js("order", 0.01, TOOL);
+    tool["settle"] = json!("before");
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    let challenge = host.challenge("order").await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&challenge);
+    let input = json!({ "fails": 2 });
+    for left in [2, 1] {
+        let error = paid_and_failed(&host.call_paid("order", &input, &payment).await);
+        assert_eq!((&error["runsLeft"], &error["cause"]["code"]), (&json!(left), &json!("handler_failed")), "{error}");
+        assert_eq!((&error["paymentId"], state(&host, &payment).await), (&json!(payment.id()), "owed".to_owned()));
+    }
+    // It is this request's alone.
+    host.call_paid("order", &json!({}), &payment).await.fails(409, "payment_reused", "caller");
+    let answer = host.call_paid("order", &input, &payment).await.is(200);
+    assert_eq!(answer.json()["runs"], 3);
+    // Another one fails until its runs are used up.
+    let other = payer.pay(&challenge);
+    let never = json!({ "name": "b", "fails": 99 });
+    for _ in 0..3 {
+        paid_and_failed(&host.call_paid("order", &never, &other).await);
+    }
+    let error = refused(&host.call_paid("order", &never, &other).await, 410, "no_more_runs", json!(true));
+    assert_eq!((error["receiptId"].is_string(), runs_of(&host, &key, "b").await), (true, json!(3)), "{error}");
+    assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * PRICE);
+    // Two sales, each counted once, and five runs that failed.
+    let revenue = eventually("the failures are counted", LONG, async || {
+        let revenue = host.as_builder(&key, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
+        (revenue["totals"]["failedCalls"] == 5).then_some(revenue)
+    })
+    .await;
+    assert_eq!((&revenue["totals"]["paidCalls"], micros(&revenue["totals"]["grossUsd"])), (&json!(2), 2 * PRICE), "{revenue}");
+    let events = host.as_builder(&key, Method::GET, "/ai/builders/events?limit=100", &Value::Null).await.is(200).json();
+    let of = |kind: &str| events["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).collect::<Vec<_>>();
+    assert_eq!([of("payment.settled").len(), of("call.succeeded").len(), of("call.failed").len()], [2, 1, 5], "{events} {id}");
+    assert!(of("call.failed").iter().all(|event| event["data"]["charged"] == true), "{events}");
+}
+
+async fn runs_of(host: &Host, key: &str, name: &str) -> Value {
+    host.as_builder(key, Method::POST, "/tools/order", &json!({ "name": name, "ask": true })).await.is(200).json()["runs"].clone()
+}
+
+#[tokio::test]
+async fn handlers_own_error_is_told_with_the_receipt() {
+    let host = Host::start().await;
+    let mut tool = js("order", 0.01, "export default () => ({ status: 404, body: { why: 'no such order' } });");
+    tool["settle"] = json!("before");
+    host.publish(&tool).await;
+    let payment = Payer::funded(&host, 1.0).await.pay(&host.challenge("order").await);
+    let error = paid_and_failed(&host.call_paid("order", &json!({}), &payment).await);
+    assert_eq!(error["answer"], json!({ "status": 404, "body": { "why": "no such order" } }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_host_charges_once_and_the_payer_gets_an_answer() {
+    let how = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+    let mut host = how.start().await;
+    publish(&host).await;
+    let challenge = host.challenge("order").await;
+    let payer = Payer::funded(&host, 1.0).await;
+    // In the run.
+    let during = (payer.pay(&challenge), json!({ "name": "during", "wait": 3_000 }));
+    let running = tokio::spawn(Host::try_send(host.paid_request("order", &during.1, &during.0)));
+    eventually("it runs", LONG, async || (state(&host, &during.0).await == "owed").then_some(())).await;
+    // After a run, whose answer nobody has read.
+    let after = (payer.pay(&challenge), json!({ "name": "after" }));
+    drop(tokio::spawn(Host::try_send(host.paid_request("order", &after.1, &after.0))));
+    eventually("it has ended", LONG, async || (state(&host, &after.0).await == "settled").then_some(())).await;
+    host.kill9();
+    assert!(running.await.unwrap().is_err());
+    host.restart().await;
+    for ((payment, input), times) in [(&during, 2), (&after, 1)] {
+        let answer = host.call_paid("order", input, payment).await.is(200);
+        // What a run that was cut short has written may be lost with it.
+        assert!(answer.json()["runs"].as_u64().unwrap() <= times, "{}", answer.json());
+        assert_eq!(host.call_paid("order", input, payment).await.is(200).body, answer.body);
+        host.verify_receipt(&host.receipt(&answer.receipt_id()).await).unwrap();
+    }
+    assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * PRICE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_that_is_killed_after_the_settlement_runs_nothing_before_it_is_asked() {
+    let facilitator = Facilitator::start(Settles::Hangs).await;
+    let how = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+    let mut host = how.start().await;
+    publish(&host).await;
+    let payment = Payer::new().pay(&host.challenge("order").await);
+    let settling = tokio::spawn(Host::try_send(host.paid_request("order", &json!({}), &payment)));
+    eventually("it settles", LONG, async || (facilitator.asked() == 1).then_some(())).await;
+    host.kill9();
+    assert!(settling.await.unwrap().is_err());
+    facilitator.tell(Settles::Well);
+    host.restart().await;
+    eventually("it is found settled", LONG, async || (state(&host, &payment).await == "owed").then_some(())).await;
+    assert_eq!(runs(&host, "a").await, 0);
+    host.call_paid("order", &json!({}), &payment).await.is(200);
+    host.call_paid("order", &json!({}), &payment).await.is(200);
+    assert_eq!(runs(&host, "a").await, 1);
+}
+
+#[tokio::test]
+async fn requests_with_one_payment_share_one_run() {
+    let host = Host::start().await;
+    publish(&host).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("order").await);
+    let input = json!({ "wait": 300, "fails": 1 });
+    let all = |_| join_all((0..8).map(|_| host.call_paid("order", &input, &payment)));
+    for answer in all(1).await {
+        paid_and_failed(&answer);
+    }
+    let answers = all(2).await;
+    assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == answers[0].body), "{answers:?}");
+    assert_eq!((runs(&host, "a").await, host.balance(&payer.address).await), (json!(2), FUNDS - PRICE));
+}
+
+#[tokio::test]
+async fn credit_is_debited_before_the_run_and_names_the_call() {
+    let host = Host::start().await;
+    publish(&host).await;
+    let credit = host.mint(1.0).await;
+    let call = async |key: &str, input: Value| {
+        let request = host.request(Method::POST, "/tools/order").header("x-developer-credit", &credit);
+        host.send(request.header("idempotency-key", key).json(&input)).await
+    };
+    host.call_credit("order", &json!({}), &credit).await.fails(400, "idempotency_key_required", "caller");
+    assert_eq!((host.credit_balance(&credit).await, runs(&host, "a").await), (FUNDS, json!(0)));
+    let failed = call("one", json!({ "fails": 1 })).await;
+    refused(&failed, 502, "paid_run_failed", json!(true));
+    assert_eq!(host.credit_balance(&credit).await, FUNDS - PRICE);
+    let answer = call("one", json!({ "fails": 1 })).await.is(200);
+    assert_eq!(call("one", json!({ "fails": 1 })).await.is(200).body, answer.body);
+    assert_eq!((runs(&host, "a").await, host.credit_balance(&credit).await), (json!(2), FUNDS - PRICE));
+    let receipt = host.receipt(&answer.receipt_id()).await;
+    assert_eq!((&receipt["kind"], &receipt["settle"]), (&json!("credit"), &json!("before")), "{receipt}");
+    host.verify_receipt(&receipt).unwrap();
+    // A credit that does not suffice runs nothing.
+    let poor = host.mint(0.001).await;
+    let request = host.request(Method::POST, "/tools/order").header("x-developer-credit", &poor).header("idempotency-key", "k");
+    host.send(request.json(&json!({ "name": "poor" }))).await.is(402);
+    assert_eq!(runs(&host, "poor").await, 0);
+}
+
+#[tokio::test]
+async fn call_over_mcp_is_charged_before_it_runs() {
+    let host = Host::start().await;
+    publish(&host).await;
+    let client = host.mcp();
+    let payer = Payer::funded(&host, 1.0).await;
+    let asked = client.call("order", json!({}), json!({})).await["structuredContent"].clone();
+    assert_eq!(asked["accepts"][0]["extra"]["paymentFlow"], "upfront", "{asked}");
+    let payment = payer.pay(&asked);
+    let meta = || json!({ "x402/payment": payment.payload });
+    let failed = client.call("order", json!({ "fails": 1 }), meta()).await;
+    assert_eq!((&failed["isError"], &failed["_meta"]["x402/payment-response"]["success"]), (&json!(true), &json!(true)), "{failed}");
+    assert_eq!(failed["_meta"]["tollhouse/error"]["code"], "paid_run_failed", "{failed}");
+    assert!(failed["content"][0]["text"].as_str().unwrap().contains("charges nothing more"), "{failed}");
+    let done = client.call("order", json!({ "fails": 1 }), meta()).await;
+    assert_eq!((&done["structuredContent"]["runs"], &done["isError"]), (&json!(2), &json!(false)), "{done}");
+    assert_eq!(done["_meta"]["tollhouse/receipt"]["receiptId"], failed["_meta"]["tollhouse/receipt"]["receiptId"]);
+    assert_eq!(host.balance(&payer.address).await, FUNDS - PRICE);
+    let tool = client.tool("order").await.unwrap();
+    assert!(tool["description"].as_str().unwrap().contains("charged before it runs"), "{tool}");
+}
+
+#[tokio::test]
+async fn task_of_mcp_has_the_answer_of_a_call_that_was_charged_first() {
+    let host = Host::start().await;
+    let mut tool = js("order", 0.01, TOOL);
+    (tool["settle"], tool["limits"]) = (json!("before"), json!({ "wallMs": 20_000 }));
+    host.publish(&tool).await;
+    let mut client = host.mcp();
+    client.capabilities = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&client.call("order", json!({}), json!({})).await["structuredContent"]);
+    let created = client.call("order", json!({ "wait": 700 }), json!({ "x402/payment": payment.payload })).await;
+    assert_eq!((&created["resultType"], &created["status"]), (&json!("task"), &json!("working")), "{created}");
+    let id = created["taskId"].as_str().unwrap();
+    let done = eventually("the task ends", LONG, || async {
+        let task = client.ask("tasks/get", json!({ "taskId": id })).await.result();
+        (task["status"] != "working").then_some(task)
+    })
+    .await;
+    assert_eq!((&done["status"], &done["result"]["structuredContent"]["runs"]), (&json!("completed"), &json!(1)), "{done}");
+    assert_eq!(host.balance(&payer.address).await, FUNDS - PRICE);
+}
+
+#[tokio::test]
+async fn owner_sets_when_a_call_is_charged() {
+    let host = Host::start().await;
+    publish(&host).await;
+    let record = |answer: Answer| answer.is(200).json()["endpoint"].clone();
+    let told = record(host.get("/ai/endpoints/order").await);
+    assert_eq!(told["settle"], "before", "{told}");
+    let changed = host.change("order", &json!({ "settle": "after" })).await;
+    let changed = changed.get("endpoint").unwrap_or(&changed);
+    assert_eq!(changed["settle"], "after", "{changed}");
+    assert_eq!(record(host.get("/ai/endpoints/order").await).get("settle"), None, "what is usual is not said");
+    let refused =
+        host.manage(Method::PATCH, "/ai/endpoints/order", &json!({ "settle": "before", "maxPriceUsd": 0.05 })).await.is(422).json();
+    let said = refused["error"]["message"].as_str().unwrap();
+    assert!(refused["error"]["pointer"] == "/settle" && said.contains("`settle`") && said.contains("`maxPriceUsd`"), "{refused}");
+    let mut both = js("both", 0.01, TOOL);
+    (both["settle"], both["maxPriceUsd"]) = (json!("before"), json!(0.05));
+    for path in ["/ai/endpoints/create", "/ai/endpoints/check"] {
+        let refused = host.manage(Method::POST, path, &both).await.is(422).json();
+        assert!(refused.to_string().contains("/settle"), "{path}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn paused_tool_says_that_the_answer_is_owed() {
+    let host = Host::start().await;
+    publish(&host).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("order").await);
+    let input = json!({ "fails": 1 });
+    paid_and_failed(&host.call_paid("order", &input, &payment).await);
+    host.change("order", &json!({ "status": "paused" })).await;
+    let error = refused(&host.call_paid("order", &input, &payment).await, 409, "answer_owed", json!(true));
+    assert_eq!(error["paymentId"], payment.id(), "{error}");
+    // Whatever it costs by then, it is paid.
+    host.change("order", &json!({ "status": "active", "priceUsd": 0, "settle": "after" })).await;
+    host.call_paid("order", &input, &payment).await.is(200);
+    assert_eq!(host.balance(&payer.address).await, FUNDS - PRICE);
+}
+
+/// Stock clients of v2 pay, and one of v1 hears why it cannot.
+async fn stock_clients_pay(how: HostBuilder, chain: Option<&Chain>) {
+    let host = how.start().await;
+    let mut tool = js("shout", 0.01, "export default async (req) => ({ echo: req.input });");
+    tool["settle"] = json!("before");
+    host.publish(&tool).await;
+    let python = clients().join("venv/bin/python");
+    for (program, script) in [("node".into(), "pay.mjs"), (python.clone(), "pay.py"), (python, "pay-requests.py")] {
+        let payer = match chain {
+            Some(chain) => {
+                let payer = Payer::new();
+                chain.mint(&payer.address, FUNDS).await;
+                payer
+            }
+            None => Payer::funded(&host, 1.0).await,
+        };
+        let done = pays_with(&program, script, &host, Some(&payer)).await;
+        assert_eq!((&done["status"], &done["body"]), (&json!(200), &json!({ "echo": { "text": "hello" } })), "{script}: {done}");
+        let left = match chain {
+            Some(chain) => chain.balance(&payer.address).await,
+            None => host.balance(&payer.address).await,
+        };
+        assert_eq!(left, FUNDS - PRICE, "{script}");
+        let receipt = host.receipt(done["receiptId"].as_str().unwrap()).await;
+        assert_eq!((&receipt["settle"], &receipt["transaction"]), (&json!("before"), &done["settlement"]["transaction"]), "{receipt}");
+        host.verify_receipt(&receipt).unwrap();
+    }
+    let asked = (format!("{}/tools/shout", host.url), json!({ "text": "hello" }));
+    let payer = Payer::new();
+    pays_for(asked, &[], "node".as_ref(), "pay-v1.mjs", Some(&payer)).await.unwrap_err();
+    let told = host.challenge_v1("shout").await;
+    assert!(told["accepts"] == json!([]) && told["message"].as_str().unwrap().contains("x402 v2"), "{told}");
+}
+
+#[tokio::test]
+async fn stock_clients_pay_before_the_run_with_play_money() {
+    stock_clients_pay(Host::builder(), None).await;
+}
+
+#[tokio::test]
+async fn stock_clients_pay_before_the_run_on_a_chain() {
+    let chain = Chain::start().await;
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
+    stock_clients_pay(how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO), Some(&chain)).await;
+    assert_eq!(chain.balance(PAY_TO).await, 3 * PRICE);
+}
