@@ -8,6 +8,7 @@ mod ask;
 mod asked;
 mod bind;
 mod claims;
+mod debit;
 mod elsewhere;
 mod funds;
 pub(super) mod gas;

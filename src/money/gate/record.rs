@@ -134,6 +134,8 @@ pub(crate) struct Record {
     pub(crate) replica: Option<ReplicaId>,
     /// What it holds of its payer's balance, on hosts that share a store, while it is reserved or settling.
     pub(crate) held: Option<HeldBalance>,
+    /// Present where the payment is settled before the run, from its intent until the answer is kept.
+    pub(crate) owed: Option<Owed>,
 }
 
 /// A part of a payer's balance.
@@ -143,8 +145,6 @@ pub(crate) struct HeldBalance {
     pub(crate) purse: String,
     /// In the token's smallest unit.
     pub(crate) amount: i128,
-    /// Present where the payment is settled before the run, from its intent until the answer is kept.
-    pub(crate) owed: Option<Owed>,
 }
 
 /// What a payer who was charged before the run is owed.

@@ -17,7 +17,7 @@ use super::{
     retry::Retry,
 };
 use crate::{
-    Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer, Unprepared,
+    Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, State, StoredAnswer, Unprepared,
     gate::record::{Intent, Kept, Owed, Record, SettlementNotice, Settler},
     reorganized, transactions,
     x402::wire,
@@ -415,7 +415,7 @@ impl Gate {
     }
 
     /// The record of a payment that was settled, without its answer.
-    fn settled(&self, mut record: Record, settlement: &Settlement, receipt_id: &str) -> Record {
+    pub(super) fn settled(&self, mut record: Record, settlement: &Settlement, receipt_id: &str) -> Record {
         (record.state, record.replica) = (State::Settled, None);
         record.updated_ms = self.clock.now().0;
         record.receipt_id = Some(receipt_id.to_owned());
@@ -424,106 +424,16 @@ impl Gate {
     }
 
     /// Has a record say that the money moved and the answer is owed; and that its run begins here, where a call awaits it.
-    fn owe(&self, record: &mut Record, notice: Option<SettlementNotice>, is_awaited: bool) {
+    pub(super) fn owe(&self, record: &mut Record, notice: Option<SettlementNotice>, is_awaited: bool) {
         let until = self.clock.now().plus_millis(u64::try_from(self.config.owed.kept.as_millis()).unwrap_or(u64::MAX));
         record.state = State::Owed;
         record.replica = is_awaited.then(|| self.replica.id().clone());
         record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0, notice });
     }
-
-    /// Debits a credit: balance, movement, record, receipt and answer in one commit. Of a call that nobody can repeat the answer is
-    /// nobody's to ask for. Without an `answer` the debit is made before the run.
-    pub(super) async fn debit(
-        &self,
-        mut admission: Admission,
-        answer: Option<StoredAnswer>,
-        draft: &[u8],
-    ) -> Result<StoredAnswer, SettleError> {
-        let Means::Credit(hold) = &admission.means else { unreachable!("only credits are debited") };
-        let id = admission.id.clone();
-        let settlement = Settlement {
-            kind: SettlementKind::Credit,
-            transaction: String::new(),
-            network: String::new(),
-            asset: String::new(),
-            amount: hold.amount.0.to_string(),
-            payer: hold.id.to_string(),
-            scheme: "credit".to_owned(),
-            version: None,
-            evidence: None,
-        };
-        let is_upfront = answer.is_none();
-        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(none_yet));
-        let laid = if admission.reserved && !is_upfront { self.lay(&finished.answer).await.into_apart() } else { None };
-        let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
-        let (own, reserved, settled, made, apart) = (&before, admission.reserved, &settlement, &finished, &laid);
-        let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
-            if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
-                return tx.answer::<_, StoreError>(false);
-            }
-            let mut record = self.settled(own.value.clone(), settled, &made.answer.receipt_id);
-            if is_upfront {
-                self.owe(&mut record, None, true);
-                self.end(&mut tx, own, &record);
-            } else if reserved {
-                record.answer = Some(match apart {
-                    Some(laid) => {
-                        laid.keep(&mut tx, &own.key);
-                        Kept::Apart(None)
-                    }
-                    None => Kept::Here(made.answer.clone()),
-                });
-                self.end(&mut tx, own, &record);
-            } else {
-                self.begin_ended(&mut tx, &own.key, &record);
-            }
-            tx.append(made.rows.clone());
-            tx.answer(true)
-        });
-        enter(Stage::Commit);
-        let debited = debiting.await;
-        match debited {
-            Ok(true) => {
-                admission.reserved = false;
-                PAYMENTS_ENDED.count(["settled"]);
-                self.finisher.announce(finished.news);
-                Ok(finished.answer)
-            }
-            // A balance goes no lower than zero, and what is spent in a day no higher than the budget.
-            Ok(false) | Err(StoreError::Beyond { .. }) => {
-                let (reason, message) =
-                    ("insufficient_funds".to_owned(), "developer credit is used up, was revoked or frozen, or its budget is".to_owned());
-                self.withdraw_some(laid).await;
-                admission.release().await;
-                PAYMENTS_ENDED.count(["refused"]);
-                let (rows, news) = self.finisher.refuse(draft, &reason);
-                match rows.commit(&*self.store, Durability::Buffered).await {
-                    Ok(_) => self.finisher.announce(news),
-                    Err(error) => tracing::warn!(payment.id = %id, %error, "a refused debit was not recorded"),
-                }
-                Err(SettleError::Refused { reason, message, notice: None })
-            }
-            Err(StoreError::Unknown(why)) => {
-                tracing::error!(payment.id = %id, why, "a debit was not confirmed");
-                admission.reserved = false;
-                // Of the debit and the release, one is written. Without a reservation it is the debit, or nothing.
-                let released = if reserved { self.give_back(&id, &admission.record).await } else { None };
-                Err(match released {
-                    Some(true) => StoreError::Unknown(why).into(),
-                    Some(false) | None => SettleError::Unknown { payment: id },
-                })
-            }
-            Err(error) => {
-                self.withdraw_some(laid).await;
-                admission.release().await;
-                Err(error.into())
-            }
-        }
-    }
 }
 
 /// What stands for the answer of a payment that is settled before the run.
-fn none_yet() -> StoredAnswer {
+pub(super) fn none_yet() -> StoredAnswer {
     StoredAnswer { status: 0, headers: Vec::new(), body: Default::default(), receipt_id: String::new(), settlement: None }
 }
 
