@@ -424,7 +424,7 @@ mod tests {
             let (stream, peer) = listener.accept().await.unwrap();
             client.write_all(&sent).await.unwrap();
             let rate = Arc::new(Rate::with_burst(NonZeroU32::MIN, NonZeroU32::new(10_000).unwrap()));
-            let meter = metered.then(|| Meter::new(peer.ip(), rate));
+            let meter = metered.then(|| Meter::new(peer.ip(), rate, 100));
             let mut watched = Watched { stream, pulse: Pulse::new(), meter };
             assert_eq!(turn(&mut watched, piece, sent.len()).await, (in_a_turn, usize::from(in_a_turn < sent.len())), "{piece}");
             let rest = sent.len() - in_a_turn;

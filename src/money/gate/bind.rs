@@ -113,7 +113,7 @@ fn admits(record: Record, digest: &str, request: &str) -> Result<Option<Bound>, 
     Ok(Some(match record.state {
         State::Settled => Bound::Settled(Box::new(record)),
         State::Owed => Bound::Owed(Box::new(record)),
-        State::Reserved | State::Settling | State::Refused | State::Released => Bound::InFlight,
+        State::Reserved | State::Settling | State::Unresolved | State::Refused | State::Released => Bound::InFlight,
     }))
 }
 

@@ -154,6 +154,7 @@ impl Gate {
             from: request.from,
             // It is paid for: it counts neither for nor against other payers of the tool.
             funds: Funds::Credit,
+            is_customer: true,
         };
         let place = self.throttle.begin(running).map_err(slowed_by)?;
         let renewed = record.clone().run_by(self.replica.id(), self.clock.now());
