@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use tollhouse_catalog::Asker;
 use tollhouse_money::{Admission, Delivery, OwedPayment, OwedRun, ReceiptFinisher, StoredAnswer, Unanswered};
 use tollhouse_telemetry::{Stage, enter};
 
@@ -41,7 +42,7 @@ pub enum PaidCause {
 }
 
 impl Calls {
-    /// Settles the payment, and then runs the tool.
+    /// Settles the payment for an input that fits, and then runs the tool.
     pub(super) async fn paid_before(
         &self,
         task: NewCall,
@@ -52,6 +53,15 @@ impl Calls {
         if task.cancel.is_cancelled() {
             admission.release().await;
             return Err(CallError::Cancelled);
+        }
+        // An input that does not fit is refused before anything is charged.
+        if let Err(error) = self.runner.check_input(&task.live, input.text.clone(), Asker::Call(&task.turn)).await {
+            match error.is_of_a_run() {
+                true => admission.fail().await,
+                false => admission.release().await,
+            }
+            self.failed(&task, &error);
+            return Err(error);
         }
         let closing = ReceiptFinisher::encode(&task.settling(hash, self.clock.now(), self.fee));
         let settled = self.gate.settle_before(admission, &closing).await;
