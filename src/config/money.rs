@@ -9,7 +9,8 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network, OwedLimits, UNRESOLVED_AFTER,
+    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, Network, OwedLimits, PaymentConfig,
+    UNRESOLVED_AFTER,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
@@ -187,6 +188,15 @@ pub struct NetworkSettings {
     pub rpc_url: Option<Hidden>,
     /// Number of blocks that a settlement needs before it counts, including its own. Default: 1.
     pub confirmations: u64,
+}
+
+impl MoneySettings {
+    /// Returns the settings that the gate of payments needs, with limits on runs without a payment.
+    #[must_use]
+    pub fn payments(&self, failed_runs: FailedRuns) -> PaymentConfig {
+        let accepted = self.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
+        PaymentConfig { accepted, failed_runs, gas: self.gas, unresolved_after: self.unresolved_after, owed: self.owed }
+    }
 }
 
 impl MoneyFlags {

@@ -1,8 +1,7 @@
 //! Measures the effect of one address on others, on a host with 10,000 endpoints: a victim's calls
 //! per second and p99 during each attack, relative to those without, in turns.
-//!
-//! An attacker asks as often as the host lets one address ask by default, over eight connections of an address of
-//! its own, or holds connections open. Two aims are printed as passed or not: a p99 below twice that without the attack, and 300 MB.
+//! An attacker uses all that one address may by default, over eight connections, or holds connections open.
+//! Prints whether two aims are met: a p99 below twice that without the attack, and at most 300 MB.
 
 mod bounded;
 
