@@ -205,7 +205,9 @@ pub(super) fn refused(fault: &Fault) -> CallToolResult {
     }
     text += match &envelope["charged"] {
         Value::Bool(false) => "\nNot charged.",
-        Value::Bool(true) if fault.unanswered().is_some() => "\nCharged. Repeating it with the same payment charges nothing more.",
+        Value::Bool(true) if fault.unanswered().is_some_and(|told| told.runs_left > 0) => {
+            "\nCharged. Repeating it with the same payment charges nothing more."
+        }
         Value::Bool(true) => "\nCharged before, and not again.",
         _ => "\nIt is not known yet whether this was charged.",
     };

@@ -160,9 +160,11 @@ async fn failed_run_says_that_it_was_paid_and_can_be_repeated() {
     // Another one fails until its runs are used up.
     let other = payer.pay(&challenge);
     let never = json!({ "name": "b", "fails": 99 });
-    for _ in 0..3 {
+    for _ in 0..2 {
         paid_and_failed(&host.call_paid("order", &never, &other).await);
     }
+    let last = refused(&host.call_paid("order", &never, &other).await, 502, "paid_run_failed", json!(true));
+    assert!(last["runsLeft"] == 0 && last["hint"].as_str().unwrap().contains("refund"), "{last}");
     let error = refused(&host.call_paid("order", &never, &other).await, 410, "no_more_runs", json!(true));
     assert_eq!((error["receiptId"].is_string(), runs_of(&host, &key, "b").await), (true, json!(3)), "{error}");
     assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * PRICE);
@@ -174,7 +176,9 @@ async fn failed_run_says_that_it_was_paid_and_can_be_repeated() {
     .await;
     assert_eq!((&revenue["totals"]["paidCalls"], micros(&revenue["totals"]["grossUsd"])), (&json!(2), 2 * PRICE), "{revenue}");
     let events = host.as_builder(&key, Method::GET, "/ai/builders/events?limit=100", &Value::Null).await.is(200).json();
-    let of = |kind: &str| events["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).collect::<Vec<_>>();
+    let sold = |event: &&Value| event["data"].get("owner").is_none();
+    let of =
+        |kind: &str| events["events"].as_array().unwrap().iter().filter(sold).filter(|event| event["kind"] == kind).collect::<Vec<_>>();
     assert_eq!([of("payment.settled").len(), of("call.succeeded").len(), of("call.failed").len()], [2, 1, 5], "{events} {id}");
     assert!(of("call.failed").iter().all(|event| event["data"]["charged"] == true), "{events}");
 }
@@ -186,7 +190,7 @@ async fn runs_of(host: &Host, key: &str, name: &str) -> Value {
 #[tokio::test]
 async fn handlers_own_error_is_told_with_the_receipt() {
     let host = Host::start().await;
-    let mut tool = js("order", 0.01, "export default () => ({ status: 404, body: { why: 'no such order' } });");
+    let mut tool = js("order", 0.01, "export default () => Response.json({ why: 'no such order' }, { status: 404 });");
     tool["settle"] = json!("before");
     host.publish(&tool).await;
     let payment = Payer::funded(&host, 1.0).await.pay(&host.challenge("order").await);
@@ -202,7 +206,7 @@ async fn killed_host_charges_once_and_the_payer_gets_an_answer() {
     let challenge = host.challenge("order").await;
     let payer = Payer::funded(&host, 1.0).await;
     // In the run.
-    let during = (payer.pay(&challenge), json!({ "name": "during", "wait": 3_000 }));
+    let during = (payer.pay(&challenge), json!({ "name": "during", "wait": 8_000 }));
     let running = tokio::spawn(Host::try_send(host.paid_request("order", &during.1, &during.0)));
     eventually("it runs", LONG, async || (state(&host, &during.0).await == "owed").then_some(())).await;
     // After a run, whose answer nobody has read.

@@ -204,7 +204,8 @@ impl Accounts {
         account.begin(now);
         if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
             make_room(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
-            self.addresses.entry(from).or_insert_with(|| Account::new(limits.of_address, *funds, now)).begin(now);
+            // What one of its payers pays with says nothing of the address.
+            self.addresses.entry(from).or_insert_with(|| Account::new(limits.of_address, Funds::Balance, now)).begin(now);
         }
         if is_customer {
             if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
