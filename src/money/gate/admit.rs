@@ -118,7 +118,7 @@ impl Gate {
         })?;
         let place = self.throttle.begin(running).map_err(slowed_by)?;
         let purse = balance.map(|balance| self.purses.hold(payment, balance)).transpose().map_err(slowed_by)?;
-        Ok(Held { place, purse, gas })
+        Ok(Held { place, purse, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
     }
 
     /// The refusal of a payment, unless it has bought, or is buying, what is asked for: by a request that came at the same time.
@@ -213,7 +213,7 @@ impl Gate {
         self.throttle.check(&running).map_err(slowed_by)?;
         let means = Means::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
         let place = self.throttle.begin(running).map_err(slowed_by)?;
-        Ok((means, Held { place, purse: None, gas: None }))
+        Ok((means, Held { place, purse: None, gas: None, by_contract: false }))
     }
 }
 
