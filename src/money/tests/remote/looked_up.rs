@@ -86,3 +86,49 @@ async fn a_payment_that_is_spent_at_the_first_question_is_noted() {
         assert_eq!(payment.was_spent_before(), spent_before, "{what}");
     }
 }
+
+/// A payment whose authorization was changed before it was signed.
+fn signing(change: impl FnOnce(&mut Authorization)) -> Payment {
+    let mut authorization = Payer::new(1).authorization(1);
+    change(&mut authorization);
+    decode(&Payer::new(1).payload(&authorization)).unwrap()
+}
+
+/// A facilitator that does not look at what was signed settled a payment of $0.000001 that its payer made to itself.
+#[tokio::test]
+async fn authorization_that_does_not_pay_what_is_asked_is_refused_before_the_work() {
+    let server = Server::saying([says(200, json!({ "isValid": true }))]).await;
+    let facilitator = facilitator(&server, None);
+    let changes: [(fn(&mut Authorization), &str); 4] = [
+        (|a| a.to = Payer::new(2).address(), "invalid_exact_evm_recipient_mismatch"),
+        (|a| a.value = (PRICE.0 - 1).to_string(), "invalid_exact_evm_payload_authorization_value_mismatch"),
+        (|a| a.value = "0".to_owned(), "invalid_exact_evm_payload_authorization_value_mismatch"),
+        (|a| a.valid_after = (NOW.as_secs() + 1).to_string(), "invalid_exact_evm_payload_authorization_valid_after"),
+    ];
+    for (change, code) in changes {
+        let verdict = facilitator.verify(&signing(change)).await;
+        assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == code), "{code}: {verdict:?}");
+    }
+    assert!(server.asked().is_empty(), "nobody is asked");
+    assert_eq!(facilitator.verify(&signing(|a| a.value = (PRICE.0 + 1).to_string())).await, Verdict::Valid);
+}
+
+#[tokio::test]
+async fn transfer_that_does_not_pay_what_is_asked_proves_nothing() {
+    let other = Payer::new(2).address();
+    let less = PRICE.0 - 1;
+    for (payment, logs) in
+        [(signing(|a| a.to = other.clone()), paid(&other, PRICE.0)), (signing(|a| a.value = less.to_string()), paid(PAY_TO, less))]
+    {
+        for (block, is_final) in [(99_990, true), (100_010, false)] {
+            let (server, node) = (Server::saying([settled()]).await, Node::of(Chain::at(NOW).spending(block, logs.clone())).await);
+            let outcome = facilitator(&server, Some(&node)).settle(&payment, &begun()).await;
+            let is_unpaid = match &outcome {
+                SettleOutcome::Refused { .. } => is_final,
+                SettleOutcome::Unknown(_) => !is_final,
+                SettleOutcome::Settled(_) | SettleOutcome::Unsent(_) | SettleOutcome::Lost(_) => false,
+            };
+            assert!(is_unpaid, "{block}: {outcome:?}");
+        }
+    }
+}
