@@ -132,3 +132,36 @@ async fn transfer_that_does_not_pay_what_is_asked_proves_nothing() {
         }
     }
 }
+
+/// A facilitator said no and sent the payment a second later: its payer was charged, and refused for good.
+#[tokio::test]
+async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
+    let valid = says(200, json!({ "isValid": true }));
+    let spent = || says(200, json!({ "isValid": false, "invalidReason": "invalid_exact_evm_nonce_already_used" }));
+    let no = refuses("invalid_exact_evm_signature");
+    let answers = [valid, no, spent(), spent(), spent(), refuses("invalid_exact_evm_nonce_already_used")];
+    let (server, node, bench) = (Server::saying(answers).await, Node::of(Chain::at(NOW)).await, Bench::new().await);
+    let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
+    let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&bench.store)));
+    let gate =
+        Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects));
+    let first = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let id = first.id().clone();
+    let refused = gate.settle(first, answer(ANSWER), &draft()).await;
+    assert!(matches!(&refused, Err(SettleError::Refused { .. })), "{refused:?}");
+    assert_eq!(bench.state(&id).await, Some(State::Refused));
+    let code_of_spent = "invalid_exact_evm_nonce_already_used";
+    assert_eq!(code(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await), code_of_spent, "the chain has no transfer");
+    {
+        let mut chain = node.chain.lock().unwrap();
+        (chain.spent, chain.balance) = (Some((99_990, paid(PAY_TO, PRICE.0))), 0);
+    }
+    assert_eq!(code(gate.admit(&terms(), Payer::new(1).pays(1), "another request").await), code_of_spent);
+    let second = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    assert_eq!(gate.settle(second, answer(ANSWER), &draft()).await.unwrap().body, ANSWER);
+    assert_eq!(bench.state(&id).await, Some(State::Settled));
+    assert_eq!(stored(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
+    let receipts = bench.receipts().await;
+    assert_eq!((receipts.len(), receipts[0].transaction.as_deref()), (1, Some(TRANSACTION)));
+}
