@@ -153,6 +153,8 @@ struct Held {
     place: Place,
     purse: Option<PurseHold>,
     gas: Option<GasHold>,
+    /// Whether the payer is a contract, whose code runs when its payment is tried.
+    by_contract: bool,
 }
 
 /// A settlement that is not known to have ended, and what was counted of it.

@@ -255,6 +255,8 @@ struct Moody {
     spent: AtomicBool,
     /// What a reverted transaction has burned.
     burned: Mutex<Option<BurnedGas>>,
+    /// Whether payers are contracts.
+    contracts: AtomicBool,
 }
 
 impl Moody {
@@ -289,6 +291,10 @@ impl Moody {
 impl Facilitator for Moody {
     async fn verify(&self, payment: &Payment) -> Verdict {
         self.verified.fetch_add(1, Ordering::SeqCst);
+        if self.contracts.load(Ordering::SeqCst) {
+            payment.note_tried_gas(60_000);
+            payment.note_code(true);
+        }
         self.inner.verify(payment).await
     }
 
@@ -381,7 +387,8 @@ impl Bench {
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled, mood) = (AtomicUsize::default(), AtomicUsize::default(), Mutex::new(Mood::Honest));
         let (identity, deaf, spent, burned) = (Mutex::new("moody"), Mutex::default(), AtomicBool::default(), Mutex::default());
-        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned });
+        let facilitator =
+            Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned, contracts: AtomicBool::default() });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));

@@ -100,10 +100,11 @@ impl Gate {
         if burned.is_some() {
             self.gas.note_counted(&id);
         }
-        let Held { place, purse, gas } = held;
+        let Held { place, purse, gas, by_contract } = held;
         match settled {
             Ok(_) => place.paid(),
-            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED => place.failed("refused"),
+            // A payer's contract can bring about that its settlement cannot be tried.
+            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED || by_contract => place.failed("refused"),
             Err(SettleError::Unknown { .. }) => {
                 let running = place.running.clone();
                 place.failed("unknown");
@@ -238,7 +239,7 @@ impl Gate {
         let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
         // Its own counts for nothing so far.
-        held.gas = None;
+        (held.gas, held.by_contract) = (None, true);
         match self.gas.hold((&held.place.running).into(), tried) {
             Ok(gas) => {
                 held.gas = Some(gas);

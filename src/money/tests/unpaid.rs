@@ -77,6 +77,20 @@ async fn settlement_that_is_not_known_counts_as_unpaid_until_it_is_found_settled
     drop(bench.run(payer.pays(99)).await);
 }
 
+/// A wallet said yes before the work and used up its gas after it: 713 runs in 64 s, and none of them counted.
+#[tokio::test]
+async fn run_of_a_contract_that_nobody_settles_counts_as_unpaid() {
+    let bench = Bench::new().await;
+    bench.facilitator.contracts.store(true, Ordering::SeqCst);
+    bench.facilitator.feel(Mood::Away);
+    for nonce in 0..PAYER_LIMIT {
+        let admission = bench.run(Payer::new(1).pays(nonce)).await;
+        bench.settle(admission).await.unwrap_err();
+    }
+    assert_eq!(bound(bench.admit(Payer::new(1).pays(99)).await), Bound::Payer);
+    assert_eq!(bench.gate.unpaid()["runsLastMinute"], PAYER_LIMIT);
+}
+
 #[tokio::test]
 async fn balance_is_held_while_a_settlement_is_open() {
     let bench = Bench::new().await;

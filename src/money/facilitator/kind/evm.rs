@@ -106,7 +106,7 @@ impl EvmFacilitator {
         let nobody = || invalid(Told::of(order.codes().signature));
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
         let question = isValidSignatureCall { hash: order.hash(payment.asset), signature };
-        match self.node.call(payment.signed.sender(), &question.abi_encode(), At::Latest).await {
+        match self.node.call_payer(payment.signed.sender(), &question.abi_encode(), At::Latest).await {
             // Where there is no contract nothing is answered.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
             Ok(_) => Err(nobody()),

@@ -14,7 +14,7 @@ use crate::{
     BurnedGas, PaymentId,
     facilitator::chain::{
         events::Receipt,
-        node::{Node, RpcError},
+        node::{CONTRACT_GAS, Node, RpcError},
     },
 };
 
@@ -22,7 +22,7 @@ use crate::{
 const TRANSFER_GAS: u64 = 110_000;
 
 /// Most gas that a transfer may need: more than any key's, so that a payer's contract cannot use up what the signer has.
-pub(super) const MOST_GAS: u64 = 1_000_000;
+pub(super) const MOST_GAS: u64 = CONTRACT_GAS;
 
 /// How often the balance is looked at; and while it pays for nothing.
 const PAUSE: Duration = Duration::from_secs(60);
