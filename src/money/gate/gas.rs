@@ -37,6 +37,9 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// After how long it is worth asking again where only runs under way are in the way.
 const SOON: Duration = Duration::from_secs(1);
 
+/// Excuses from one address, as a multiple of those of one payer: payers behind one address share it, and new payers cost nothing.
+const EXCUSES_OF_ADDRESS: u32 = 2;
+
 /// Payers, addresses and builders that are remembered, each.
 const MAX_KEYS: usize = 16_384;
 
@@ -51,7 +54,8 @@ pub struct GasLimits {
     pub of_builder: Option<NonZeroU64>,
     /// In all. Default: 60,000,000.
     pub of_all: Option<NonZeroU64>,
-    /// Reverted settlements of one payer within an hour. Default: 5.
+    /// Reverted settlements of one payer within an hour. So many more are excused where another transaction had moved the money before.
+    /// Default: 5.
     pub reverts: Option<NonZeroU32>,
 }
 
@@ -127,6 +131,8 @@ pub(super) enum GasRefusal {
 struct Burned {
     gas: Recent,
     reverts: Recent,
+    /// Reverted settlements that were excused.
+    excused: Recent,
     /// What runs under way may use.
     held: u64,
     /// Runs under way.
@@ -255,13 +261,22 @@ impl GasMeter {
 
     /// Takes back what counts against a payer, its address and a builder for a settlement that did not pay, because another transaction
     /// had moved the money already. The gas is gone, so it still counts in all.
+    ///
+    /// The payer can be the one who sends the other transaction. So only as many are excused as settlements of it may be reverted, and
+    /// [`EXCUSES_OF_ADDRESS`] times as many of an address; beyond that they count like others.
     pub(super) fn excuse(&self, burner: &Burner, burned: BurnedGas) {
         let (mut state, now) = (self.state(), self.now());
         let State { payers, addresses, builders, pending, .. } = &mut *state;
-        let from = payers.get(&burner.payer).and_then(|of| of.from);
+        let most = self.limits.reverts.map(NonZeroU32::get);
+        let payer = entry(payers, &burner.payer, now);
+        if !payer.excuse(most, now) {
+            return;
+        }
+        let most_of_address = most.map(|most| most.saturating_mul(EXCUSES_OF_ADDRESS));
+        let from = payer.from.filter(|from| entry(addresses, &from.to_string(), now).excuse(most_of_address, now));
         let address = from.and_then(|from| addresses.get_mut(&from.to_string()));
         let builder = burner.builder.as_ref().and_then(|id| builders.get_mut(id));
-        for of in payers.get_mut(&burner.payer).into_iter().chain(builder).chain(address) {
+        for of in [Some(payer), builder, address].into_iter().flatten() {
             of.gas.take_back(burned.gas, now);
             of.reverts.take_back(1, now);
         }
@@ -353,7 +368,16 @@ impl Burned {
     }
 
     fn counts(&self, now: Moment) -> bool {
-        self.runs > 0 || self.gas.total(now) > 0 || self.reverts.total(now) > 0
+        self.runs > 0 || [&self.gas, &self.reverts, &self.excused].iter().any(|of| of.total(now) > 0)
+    }
+
+    /// Whether one more reverted settlement is excused, of so many in an hour. `None` is no limit.
+    fn excuse(&mut self, most: Option<u32>, now: Moment) -> bool {
+        if most.is_some_and(|most| self.excused.total(now) >= u64::from(most)) {
+            return false;
+        }
+        self.excused.add(1, now);
+        true
     }
 }
 
