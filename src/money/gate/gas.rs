@@ -1,9 +1,10 @@
 //! Limits on gas that settlements burn without paying.
 //!
-//! Where the host sends transactions itself, one that is reverted costs its gas key and moves nothing. What was burned counts for an
-//! hour: by payer, by the caller's address, by the builder whose tool was run, and in all, at all hosts of a store together. A payer
-//! that is a contract can do in the transaction what it did not do in the trial, so the gas of its runs under way counts beside, as much
-//! as their transactions may use.
+//! Where the host sends transactions itself, one that is reverted costs its gas key and moves nothing, and one that pays can cost more than
+//! it pays: a payer that is a contract chooses how much gas its signature takes. What was burned, or was used beyond an ordinary settlement
+//! ([`BurnedGas::ORDINARY`]), counts for an hour: by payer, by the caller's address, by the builder whose tool was run, and in all, at all
+//! hosts of a store together. A payer that is a contract can do in the transaction what it did not do in the trial, so the gas of its runs
+//! under way counts beside, as much as their transactions may use.
 //!
 //! Nobody can close a tool to its customers by burning gas: of what a builder's tools and all may burn, payers who have not paid for the
 //! tool use a half, and those of them that are contracts a quarter.
@@ -81,13 +82,20 @@ pub(crate) struct TriedGas {
     pub(crate) by_contract: bool,
 }
 
-/// Gas that a reverted settlement has used.
+/// Gas that a reverted settlement has used, or one that paid beyond [`BurnedGas::ORDINARY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurnedGas {
     /// Units of gas.
     pub gas: u64,
     /// What these cost, in the smallest unit of the network's own money.
     pub wei: u128,
+}
+
+impl BurnedGas {
+    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer; a wallet's contract that checks a
+    /// signature or a passkey fits in the rest. What a settlement uses beyond it counts like burned gas, though the settlement pays: its
+    /// payer chooses that much, and can pay a millionth of a dollar for it.
+    pub const ORDINARY: u64 = 200_000;
 }
 
 /// Whom burned gas counts for.
@@ -245,17 +253,26 @@ impl GasMeter {
     /// Counts what a reverted settlement has burned.
     pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) {
         BURNED_GAS.add(burned.gas);
+        self.count(burner, burned, 1);
+    }
+
+    /// Counts what a settlement that paid has used beyond an ordinary one.
+    pub(super) fn exceeded(&self, burner: &Burner, excess: BurnedGas) {
+        self.count(burner, excess, 0);
+    }
+
+    fn count(&self, burner: &Burner, burned: BurnedGas, reverts: u64) {
         let (mut state, now) = (self.state(), self.now());
         state.wei = state.wei.saturating_add(burned.wei);
         let from = state.payers.get(&burner.payer).and_then(|of| of.from);
         state.change(burner, now, |of| {
             of.gas.add(burned.gas, now);
-            of.reverts.add(1, now);
+            of.reverts.add(reverts, now);
         });
         if let Some(from) = from {
             entry(&mut state.addresses, &from.to_string(), now).gas.add(burned.gas, now);
         }
-        state.pending.burned(burner, from, burned.gas);
+        state.pending.burned(burner, from, burned.gas, reverts);
         self.changed.notify_one();
     }
 

@@ -143,6 +143,15 @@ async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before(
     assert_eq!(bound(meter.hold(payer, KEY)), Some(Bound::Reverts), "the first one still counts");
 }
 
+#[tokio::test(start_paused = true)]
+async fn gas_beyond_an_ordinary_settlement_counts_though_it_paid() {
+    let (meter, payer) = (meter(1_000, 0, 0, 1), burner("a", "b"));
+    meter.exceeded(&payer.burner, BurnedGas { gas: 1_000, wei: 2_000 });
+    assert_eq!(bound(meter.hold(payer, KEY)), Some(Bound::PayerGas));
+    assert_eq!((meter.last_hour(), meter.reverts_of("a")), (1_000, 0));
+    assert!(meter.is_clean("a"));
+}
+
 fn excuse(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
     meter.excuse(&who.burner, BurnedGas { gas, wei: u128::from(gas) * 2 });
 }
