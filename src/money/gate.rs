@@ -449,6 +449,10 @@ impl Admission {
             Means::X402(payment) => payment.charge(amount),
             Means::Credit(hold) => hold.narrow(amount),
         }
+        if let Some(held) = &mut self.held {
+            let price = &mut held.place.running.price;
+            *price = amount.min(*price);
+        }
     }
 
     /// Gives the reservation back after a run that is not paid for.

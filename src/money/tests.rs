@@ -257,6 +257,8 @@ struct Moody {
     burned: Mutex<Option<BurnedGas>>,
     /// Whether payers are contracts.
     contracts: AtomicBool,
+    /// What a settlement that paid has used beyond an ordinary one.
+    excess: Mutex<Option<BurnedGas>>,
 }
 
 impl Moody {
@@ -308,6 +310,10 @@ impl Facilitator for Moody {
 
     fn take_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap().take()
+    }
+
+    fn take_excess(&self, _payment: &PaymentId) -> Option<BurnedGas> {
+        self.excess.lock().unwrap().take()
     }
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
@@ -386,9 +392,9 @@ impl Bench {
         let ledger = Arc::new(Ledger::new(Arc::clone(&store), config.first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled, mood) = (AtomicUsize::default(), AtomicUsize::default(), Mutex::new(Mood::Honest));
-        let (identity, deaf, spent, burned) = (Mutex::new("moody"), Mutex::default(), AtomicBool::default(), Mutex::default());
-        let facilitator =
-            Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned, contracts: AtomicBool::default() });
+        let (identity, deaf, spent) = (Mutex::new("moody"), Mutex::default(), AtomicBool::default());
+        let (burned, excess, contracts) = (Mutex::default(), Mutex::default(), AtomicBool::default());
+        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned, excess, contracts });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));

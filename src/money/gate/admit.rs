@@ -66,6 +66,7 @@ impl Gate {
         let mut running = Running {
             payer: payer.clone(),
             tool: terms.slug.clone(),
+            price: terms.price,
             builder: terms.owner.share().to_owned(),
             from: request.from,
             funds: Funds::Balance,
@@ -223,6 +224,7 @@ impl Gate {
         let running = Running {
             payer: credit.id.to_string(),
             tool: terms.slug.clone(),
+            price: terms.price,
             builder: terms.owner.share().to_owned(),
             // It is bounded by who minted it, whatever address it comes from.
             from: None,

@@ -140,6 +140,9 @@ impl Gate {
                 self.gas.note_counted(id);
             }
         }
+        if let Some(excess) = facilitator.take_excess(id) {
+            self.count_excess(&payment, excess);
+        }
         let often = self.retries().get(id).is_some_and(Retry::is_old);
         let concluded = self.conclude(id, outcome, None).await;
         if often && matches!(concluded, Ok(_) | Err(SettleError::Refused { .. })) {

@@ -1,9 +1,10 @@
 //! Limits on gas that settlements burn without paying.
 //!
-//! Where the host sends transactions itself, one that is reverted costs its gas key and moves nothing. What was burned counts for an
-//! hour: by payer, by the caller's address, by the builder whose tool was run, and in all, at all hosts of a store together. A payer
-//! that is a contract can do in the transaction what it did not do in the trial, so the gas of its runs under way counts beside, as much
-//! as their transactions may use.
+//! Where the host sends transactions itself, one that is reverted costs its gas key and moves nothing, and one that pays can cost more than
+//! it pays: a payer that is a contract chooses how much gas its signature takes. What was burned, or was used beyond an ordinary settlement
+//! ([`BurnedGas::ORDINARY`]), counts for an hour: by payer, by the caller's address, by the builder whose tool was run, and in all, at all
+//! hosts of a store together. A payer that is a contract can do in the transaction what it did not do in the trial, so the gas of its runs
+//! under way counts beside, as much as their transactions may use.
 //!
 //! Nobody can close a tool to its customers by burning gas: of what a builder's tools and all may burn, payers who have not paid for the
 //! tool use a half, and those of them that are contracts a quarter.
@@ -37,6 +38,9 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// After how long it is worth asking again where only runs under way are in the way.
 const SOON: Duration = Duration::from_secs(1);
 
+/// Excuses from one address, as a multiple of those of one payer: payers behind one address share it, and new payers cost nothing.
+const EXCUSES_OF_ADDRESS: u32 = 2;
+
 /// Payers, addresses and builders that are remembered, each.
 const MAX_KEYS: usize = 16_384;
 
@@ -51,7 +55,8 @@ pub struct GasLimits {
     pub of_builder: Option<NonZeroU64>,
     /// In all. Default: 60,000,000.
     pub of_all: Option<NonZeroU64>,
-    /// Reverted settlements of one payer within an hour. Default: 5.
+    /// Reverted settlements of one payer within an hour. So many more are excused where another transaction had moved the money before.
+    /// Default: 5.
     pub reverts: Option<NonZeroU32>,
 }
 
@@ -77,13 +82,20 @@ pub(crate) struct TriedGas {
     pub(crate) by_contract: bool,
 }
 
-/// Gas that a reverted settlement has used.
+/// Gas that a reverted settlement has used, or one that paid beyond [`BurnedGas::ORDINARY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurnedGas {
     /// Units of gas.
     pub gas: u64,
     /// What these cost, in the smallest unit of the network's own money.
     pub wei: u128,
+}
+
+impl BurnedGas {
+    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer; a wallet's contract that checks a
+    /// signature or a passkey fits in the rest. What a settlement uses beyond it counts like burned gas, though the settlement pays: its
+    /// payer chooses that much, and can pay a millionth of a dollar for it.
+    pub const ORDINARY: u64 = 200_000;
 }
 
 /// Whom burned gas counts for.
@@ -127,6 +139,8 @@ pub(super) enum GasRefusal {
 struct Burned {
     gas: Recent,
     reverts: Recent,
+    /// Reverted settlements that were excused.
+    excused: Recent,
     /// What runs under way may use.
     held: u64,
     /// Runs under way.
@@ -239,29 +253,47 @@ impl GasMeter {
     /// Counts what a reverted settlement has burned.
     pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) {
         BURNED_GAS.add(burned.gas);
+        self.count(burner, burned, 1);
+    }
+
+    /// Counts what a settlement that paid has used beyond an ordinary one.
+    pub(super) fn exceeded(&self, burner: &Burner, excess: BurnedGas) {
+        self.count(burner, excess, 0);
+    }
+
+    fn count(&self, burner: &Burner, burned: BurnedGas, reverts: u64) {
         let (mut state, now) = (self.state(), self.now());
         state.wei = state.wei.saturating_add(burned.wei);
         let from = state.payers.get(&burner.payer).and_then(|of| of.from);
         state.change(burner, now, |of| {
             of.gas.add(burned.gas, now);
-            of.reverts.add(1, now);
+            of.reverts.add(reverts, now);
         });
         if let Some(from) = from {
             entry(&mut state.addresses, &from.to_string(), now).gas.add(burned.gas, now);
         }
-        state.pending.burned(burner, from, burned.gas);
+        state.pending.burned(burner, from, burned.gas, reverts);
         self.changed.notify_one();
     }
 
     /// Takes back what counts against a payer, its address and a builder for a settlement that did not pay, because another transaction
     /// had moved the money already. The gas is gone, so it still counts in all.
+    ///
+    /// The payer can be the one who sends the other transaction. So only as many are excused as settlements of it may be reverted, and
+    /// [`EXCUSES_OF_ADDRESS`] times as many of an address; beyond that they count like others.
     pub(super) fn excuse(&self, burner: &Burner, burned: BurnedGas) {
         let (mut state, now) = (self.state(), self.now());
         let State { payers, addresses, builders, pending, .. } = &mut *state;
-        let from = payers.get(&burner.payer).and_then(|of| of.from);
+        let most = self.limits.reverts.map(NonZeroU32::get);
+        let payer = entry(payers, &burner.payer, now);
+        if !payer.excuse(most, now) {
+            return;
+        }
+        let most_of_address = most.map(|most| most.saturating_mul(EXCUSES_OF_ADDRESS));
+        let from = payer.from.filter(|from| entry(addresses, &from.to_string(), now).excuse(most_of_address, now));
         let address = from.and_then(|from| addresses.get_mut(&from.to_string()));
         let builder = burner.builder.as_ref().and_then(|id| builders.get_mut(id));
-        for of in payers.get_mut(&burner.payer).into_iter().chain(builder).chain(address) {
+        for of in [Some(payer), builder, address].into_iter().flatten() {
             of.gas.take_back(burned.gas, now);
             of.reverts.take_back(1, now);
         }
@@ -353,7 +385,16 @@ impl Burned {
     }
 
     fn counts(&self, now: Moment) -> bool {
-        self.runs > 0 || self.gas.total(now) > 0 || self.reverts.total(now) > 0
+        self.runs > 0 || [&self.gas, &self.reverts, &self.excused].iter().any(|of| of.total(now) > 0)
+    }
+
+    /// Whether one more reverted settlement is excused, of so many in an hour. `None` is no limit.
+    fn excuse(&mut self, most: Option<u32>, now: Moment) -> bool {
+        if most.is_some_and(|most| self.excused.total(now) >= u64::from(most)) {
+            return false;
+        }
+        self.excused.add(1, now);
+        true
     }
 }
 

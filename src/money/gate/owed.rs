@@ -160,6 +160,7 @@ impl Gate {
         let running = Running {
             payer: payer.clone().unwrap_or_default(),
             tool: terms.slug.clone(),
+            price: terms.price,
             builder: terms.owner.share().to_owned(),
             from: request.from,
             // It is paid for: it counts neither for nor against other payers of the tool.

@@ -56,8 +56,13 @@ impl Gate {
             Means::X402(payment) => {
                 let network = payment.asset.network;
                 let settled = self.settle_x402(&mut admission, answer, draft).await;
-                let burned = self.facilitators.of(network).take_burned(&id).filter(|_| settled.is_err());
+                let facilitator = self.facilitators.of(network);
+                let burned = facilitator.take_burned(&id).filter(|_| settled.is_err());
                 let mut held = admission.held.take();
+                if let (Some(excess), Some(held)) = (facilitator.take_excess(&id), &mut held) {
+                    self.gas.exceeded(&(&held.place.running).into(), excess);
+                    held.gas = None;
+                }
                 if let (Some(burned), Some(held)) = (burned, &mut held) {
                     self.gas.burned(&(&held.place.running).into(), burned);
                     held.gas = None;
@@ -130,6 +135,12 @@ impl Gate {
             }
             Err(_) => {}
         }
+    }
+
+    /// Counts the gas that a settlement has used beyond an ordinary one which is looked up.
+    pub(super) fn count_excess(&self, payment: &Payment, excess: BurnedGas) {
+        let burner = self.open_runs().get(&payment.id()).map(|run| run.burner.clone());
+        self.gas.exceeded(&burner.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), excess);
     }
 
     /// Counts the gas that a settlement has burned which is looked up.

@@ -216,7 +216,12 @@ impl EvmFacilitator {
             self.gas.reverted(payment.id(), receipt);
         }
         if order.made_by(receipt, payment.asset) {
+            // What a key has signed costs what the token's own code takes. Only a contract can choose to use more.
+            let may_exceed = payment.tried_gas().is_none_or(|tried| tried.by_contract);
             let settled = |receipt: &Receipt| {
+                if may_exceed {
+                    self.gas.paid(payment.id(), receipt);
+                }
                 SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()).seen_in(receipt, false))
             };
             if self.node.confirmations() <= 1 {
@@ -290,6 +295,10 @@ impl Facilitator for EvmFacilitator {
 
     fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.gas.take_burned(payment)
+    }
+
+    fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
+        self.gas.take_excess(payment)
     }
 
     async fn prepare(&self, payment: &Payment) -> Result<Option<String>, Unprepared> {

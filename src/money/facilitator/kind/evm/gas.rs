@@ -28,7 +28,7 @@ pub(super) const MOST_GAS: u64 = CONTRACT_GAS;
 const PAUSE: Duration = Duration::from_secs(60);
 const EMPTY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Reverted transactions that are remembered.
+/// Transactions that are remembered.
 const MOST_COUNTED: usize = 4_096;
 
 /// Settlements left at which the operator is warned.
@@ -43,13 +43,29 @@ pub(super) struct Gas {
     burned: Mutex<Burned>,
 }
 
-/// What reverted transactions have burned.
+/// What reverted transactions have burned, and others have used beyond an ordinary settlement.
 #[derive(Debug, Default)]
 struct Burned {
-    /// The reverted transactions that were counted last: each is looked up until its block will stay.
+    /// The transactions that were counted last: each is looked up until its block will stay.
     counted: VecDeque<B256>,
-    /// What was not taken yet.
+    /// Of reverted transactions, what was not taken yet.
     of: HashMap<PaymentId, BurnedGas>,
+    /// Of the others, what was not taken yet.
+    excess: HashMap<PaymentId, BurnedGas>,
+}
+
+impl Burned {
+    /// Remembers that a transaction is counted. False if it was counted before.
+    fn count(&mut self, transaction: B256) -> bool {
+        if self.counted.contains(&transaction) {
+            return false;
+        }
+        if self.counted.len() >= MOST_COUNTED {
+            self.counted.pop_front();
+        }
+        self.counted.push_back(transaction);
+        true
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,18 +106,32 @@ impl Gas {
     /// Counts what a reverted transaction has burned, once.
     pub(super) fn reverted(&self, payment: PaymentId, receipt: &Receipt) {
         let mut burned = self.burned.lock().unwrap_or_else(PoisonError::into_inner);
-        if burned.counted.contains(&receipt.transaction_hash) {
+        if !burned.count(receipt.transaction_hash) {
             return;
         }
-        if burned.counted.len() >= MOST_COUNTED {
-            burned.counted.pop_front();
-        }
-        burned.counted.push_back(receipt.transaction_hash);
         let gas: u64 = receipt.gas_used.to();
         let wei = u128::from(gas).saturating_mul(receipt.effective_gas_price.to());
         if burned.of.len() < MOST_COUNTED {
             burned.of.insert(payment, BurnedGas { gas, wei });
         }
+    }
+
+    /// Counts what a transaction that paid has used beyond an ordinary settlement, once.
+    pub(super) fn paid(&self, payment: PaymentId, receipt: &Receipt) {
+        let gas = receipt.gas_used.to::<u64>().saturating_sub(BurnedGas::ORDINARY);
+        if gas == 0 {
+            return;
+        }
+        let mut burned = self.burned.lock().unwrap_or_else(PoisonError::into_inner);
+        if burned.count(receipt.transaction_hash) && burned.excess.len() < MOST_COUNTED {
+            let wei = u128::from(gas).saturating_mul(receipt.effective_gas_price.to());
+            burned.excess.insert(payment, BurnedGas { gas, wei });
+        }
+    }
+
+    /// What a settlement that paid has used beyond an ordinary one, and was not taken before.
+    pub(super) fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
+        self.burned.lock().unwrap_or_else(PoisonError::into_inner).excess.remove(payment)
     }
 
     /// What was burned for a payment, and not taken before.
