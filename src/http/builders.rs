@@ -73,10 +73,10 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// `POST /ai/builders/register`: registers a builder and returns the key. The host stores only a hash of it. Repeating
-/// the request returns a key again if it shows the payment and the paid request, which only the payer knows: the rest
-/// of a payment can be read on its chain. Otherwise the caller gets neither key nor record, and the attempt counts as a
-/// wrong credential.
+/// `POST /ai/builders/register`: registers a builder and returns the key. The host stores only a hash of it. Until the
+/// key is used, repeating the request returns a new key if it shows the payment and the paid request. Only the payer
+/// knows that request; the rest of a payment can be read on its chain. Without it the caller gets neither key nor
+/// record, and the attempt counts as a wrong credential.
 async fn register(
     _: Everyone,
     State(http): State<Http>,

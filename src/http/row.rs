@@ -15,7 +15,7 @@ pub enum Whose {
     Owner,
     /// Admins only.
     Admins,
-    /// The holder of a developer credit, with its token. Builders cannot use it.
+    /// The holder of a developer credit with its token, or an admin. Builders cannot use it.
     Holder,
 }
 

@@ -3,7 +3,7 @@
 //! Every call takes the same path, whether this crate or rmcp parsed it, and however its caller waits:
 //!
 //! ```text
-//! perform ─▶ own tools
+//! perform ─▶ built-in tools
 //!         └▶ admit: rate, find, payment ─▶ begin ─┬▶ a task, unless the call ends soon ─┬▶ answer
 //!                                                 └▶ its end, with progress before it ─┘
 //! ```
