@@ -48,8 +48,7 @@ const SPAN: Duration = Duration::from_secs(1);
 const SHORT_SPAN: Duration = Duration::from_millis(200);
 /// Number of endpoints in the short form.
 const SHORT_ENDPOINTS: usize = 100;
-/// The host's promises during an attack from one address: the maximum factor by which a call may slow down, and its
-/// maximum memory, in megabytes.
+/// The host's promises during an attack from one address: maximum slowdown factor, and maximum memory in megabytes.
 const MOST_SLOWER: f64 = 2.0;
 const MOST_MB: u64 = 300;
 /// Maximum time that an attacker waits for an answer.
@@ -76,8 +75,7 @@ enum Attack {
     Together(Vec<Arc<Attack>>),
 }
 
-/// The outcome of an attack: answers by status, with 0 for no answer and for connections refused or
-/// closed.
+/// The outcome of an attack: answers by status. 0 stands for no answer, and for refused or closed connections.
 type Met = BTreeMap<u16, usize>;
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
