@@ -29,8 +29,8 @@
 //! Invariants, and the modules that keep them:
 //! - One payment authorization buys at most one run and one answer: [`money`].
 //! - Nothing is charged before the result has passed its schema, unless the tool charges before the run: [`call`].
-//! - Uploaded code never runs in this process: [`call::run`]. The grant of its tool decides about each operation that it
-//!   requests: [`capability`].
+//! - Uploaded code never runs in this process: [`call::run`]. The grant of its tool decides about each operation that
+//!   it requests: [`capability`].
 //! - A receipt is stored in the commit that ends its payment: [`money::gate`](money), [`money::receipt`].
 //! - Every error is a row of one table, and a 402 has its challenge: [`front`].
 //! - The host evaluates no schemas, and parses no long text on a runtime thread: [`tool`], [`base`].

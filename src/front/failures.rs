@@ -35,8 +35,8 @@ use super::{
     payment::{bearer, credit},
 };
 
-/// All failures of an address are forgiven after this time, however many there were. Such an address is blocked for about
-/// half of it.
+/// All failures of an address are forgiven after this time, however many there were. Such an address is blocked for
+/// about half of it.
 const LONGEST: Duration = Duration::from_secs(2 * 60);
 
 /// The sender of a request: its network, and whether a page of another origin made the browser send it.

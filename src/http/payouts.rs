@@ -1,4 +1,4 @@
-//! `/ai/builders/payout-settings`, `/ai/builders/payouts` and `/ai/admin/payouts`.
+//! `/ai/builders/payout-settings`, `/ai/builders/payouts` and `/ai/admin/payouts`: payouts to builders.
 
 use std::sync::Arc;
 

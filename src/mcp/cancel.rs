@@ -119,7 +119,7 @@ impl Recallable for Cancellable {
         !self.calls().is_empty()
     }
 
-    /// Checks the time, because a client may have used the same id earlier.
+    /// Skips a call that began after the cancellation, because a client can reuse an id.
     fn recall(&self, name: &str, ago: Duration) -> bool {
         let Some((session, id)) = name.split_once('/') else { return false };
         match (Session::read(session), serde_json::from_str(id)) {

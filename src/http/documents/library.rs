@@ -28,7 +28,7 @@ const SUBJECTS: &[(&str, &str)] = &[
     ("health", "Whether the host is well."),
 ];
 
-/// Files for one kind of reader.
+/// Files for one kind of reader, largest audience first.
 const READERS: [&str; 4] = ["agents", "builders", "operators", "admins"];
 
 /// Addresses of the host in the repository's examples.
@@ -81,8 +81,7 @@ pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
     [index].into_iter().chain(drafts).map(|draft| draft.page(base)).collect()
 }
 
-/// Returns the sort key of a file: files for readers first, in order of how many readers there are, then the others by
-/// name.
+/// Returns the sort key of a file: first the files of `READERS` in their order, then the others by name.
 fn place(name: &str) -> (usize, &str) {
     (READERS.iter().position(|reader| *reader == name).unwrap_or(READERS.len()), name)
 }
