@@ -18,7 +18,7 @@
 //! other client. Besides calls there are:
 //!
 //! - [`account`]: builders, sessions and the audit trail
-//! - [`event`]: notifications for builders
+//! - [`event`]: events about tools and money, for builders
 //! - [`operate`]: checks for operators
 //! - [`replica`]: the other hosts of a shared store
 //! - [`objects`]: values too large for the store

@@ -28,7 +28,6 @@ impl Subject for Faucet {
     const CODE: Code = Code::InvalidMember;
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];
     vec![

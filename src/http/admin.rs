@@ -31,7 +31,6 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/admin/policy", "getPolicy", "the policy in force, with its revision as `ETag`", policy).answers("PolicyAnswer"),

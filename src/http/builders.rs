@@ -49,7 +49,6 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/builders/register", "registerBuilder", "makes a builder; priced and paid like a tool", register)

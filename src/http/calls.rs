@@ -48,7 +48,6 @@ struct MetricsQuery {
     step: Option<String>,
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/endpoints/{slug}/calls", "listCalls", "how its calls ended, newest first, or live", calls)

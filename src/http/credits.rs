@@ -45,7 +45,6 @@ impl Subject for CreditVerdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/credits", "mintCredit", "mints a credit, whose token is shown this once, or adds to one", mint)

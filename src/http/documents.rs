@@ -46,7 +46,6 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// Headers of conditional requests.
 const KEPT: &[&str] = &["If-None-Match"];
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let text = |route: Route, media| route.told(Answers::Text(media)).heeds(KEPT);
     vec![

@@ -33,7 +33,6 @@ impl Subject for Map<String, Value> {
     const CODE: Code = Code::InvalidEndpoint;
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/endpoints/check", "checkEndpoint", "what an upload would come to; nothing of it is stored", check)

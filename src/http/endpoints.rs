@@ -82,7 +82,6 @@ pub(super) const OF_UPLOADS: &[Code] = &[
     Code::SchemaTooCostly,
 ];
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/endpoints/create", "createEndpoint", "publishes an endpoint", create)

@@ -49,7 +49,6 @@ impl OfBuilder for Query {
     }
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let events =
         get("/ai/builders/events", "listEvents", "what happened to the builder's endpoints and money, newest first, or live", events);

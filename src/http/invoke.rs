@@ -40,7 +40,6 @@ struct Invoke<I> {
     stream: bool,
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let invoke = open::post("/ai/invoke", "invokeTool", "calls a tool by its slug; answers result and receipt", invoke);
     let invoke = invoke.heeds(tools::OF_PAYERS).takes("Invoke").answers("Invoked").streams().for_agents();

@@ -29,7 +29,6 @@ struct Answer {
     reading: Reading,
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let what = "the accounts of the ledger, and whether they agree with what they are the sums of";
     vec![get("/ai/admin/ledger", "readLedger", what, read).answers("Ledger")]

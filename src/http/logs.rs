@@ -36,7 +36,6 @@ struct Query {
     cursor: Option<String>,
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "what its handler wrote, newest first, or live", logs);
     vec![logs.answers("LogPage").heeds(&["Last-Event-ID"]).streams()]

@@ -26,7 +26,6 @@ const INTERFACE_VERSION: &str = "0.2.0";
 
 const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/ai/endpoints", "listTools", "the catalogue: slugs, prices, schemas; searched by words", catalog)

@@ -17,7 +17,6 @@ use super::{
     services::{Http, Operating},
 };
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, for who has the token \
                 for it, and where the settings let it for who asks from the host's own machine";

@@ -22,7 +22,6 @@ const SEEN_WITHIN: Duration = Duration::from_secs(1);
 /// Maximum number of reorganized or unresolved settlements to count.
 const MOST_COUNTED: usize = 10_000;
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/health", "getHealth", "what is in force, and what there is", health).answers("Health"),

@@ -25,7 +25,6 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get(

@@ -66,7 +66,6 @@ impl Subject for OfSeller {
 /// Error codes of quotes with a route.
 const OF_WAYS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let of_sellers = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
     vec![

@@ -22,7 +22,6 @@ use super::{
 /// Headers that identify a buyer.
 const OF_BUYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit"];
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/ai/receipts/{id}", "getReceipt", "a signed receipt", receipt)

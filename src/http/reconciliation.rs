@@ -39,7 +39,6 @@ struct Answer {
     next_cursor: Option<String>,
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let what = "transfers on the chain that no receipt names, and receipts whose transfer is not there";
     vec![

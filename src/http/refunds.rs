@@ -36,7 +36,6 @@ impl Subject for Asked {
     const CODE: Code = Code::InvalidRefund;
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let give = post("/ai/admin/refunds", "giveRefund", "gives back what a receipt paid, or a part of it", give);
     let give = give.heeds(&["Idempotency-Key"]).takes("RefundDraft").answers("RefundGiven");

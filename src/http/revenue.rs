@@ -38,7 +38,6 @@ impl OfBuilder for Own {
     }
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/builders/revenue", "getRevenue", "what the builder's endpoints earned", revenue).answers("Revenue"),

@@ -14,7 +14,6 @@ use super::{
     services::Calling,
 };
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the sandbox did for each endpoint since the process started, first for those that took most of its processor time";
     vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("Runtime")]

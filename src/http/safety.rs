@@ -22,7 +22,6 @@ const LIMITS: &[&str] = &[
     "Terms are listed in a few languages only. Passing the scan is no approval by the operator.",
 ];
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "what is not published here", policy);
     vec![policy.answers("SafetyPolicy").for_agents()]

@@ -40,7 +40,6 @@ fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String
     }
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/endpoints/{slug}/secrets", "listSecrets", "the names of its secrets", list).answers("SecretList"),

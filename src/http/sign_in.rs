@@ -13,7 +13,6 @@ use super::{
     services::Accounts,
 };
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let what = "a link that signs in to the dashboard as who asks: once, within a minute";
     vec![post("/ai/builders/sign-in-links", "makeSignInLink", what, link).answers("SignInLink")]

@@ -78,7 +78,6 @@ pub(super) const OF_CALLS: &[Code] = &[
     Code::SecretsUnavailable,
 ];
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let calls = |route: Route| route.told(Answers::Tool).heeds(OF_PAYERS).streams().for_agents().fails(OF_PAYMENTS).fails(OF_CALLS);
     let input = "a call with the query as its input; with `?inspect` and nothing else, the tool's record";

@@ -45,7 +45,6 @@ impl Subject for Decision {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let what = "settlements of which nobody said how they ended until the host stopped asking";
     vec![

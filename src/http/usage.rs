@@ -13,7 +13,6 @@ use super::{
     turn::ProcessorTurn,
 };
 
-/// Returns the routes of this module.
 pub(super) fn routes() -> Vec<Route> {
     let what = "how often a tool was called within 30 days, by day, and how long that took";
     vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("Usage").fails(&[Code::UnknownEndpoint])]
