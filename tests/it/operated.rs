@@ -168,7 +168,7 @@ async fn doctor_tells_whether_a_facilitator_settles_on_the_networks_of_the_setti
     }
 }
 
-/// A node that says of which chain it is, and estimates gas if it is to.
+/// Starts a node that returns its chain id, and estimates gas if `estimates`.
 async fn node(estimates: bool) -> String {
     let answer = async move |axum::Json(asked): axum::Json<Value>| {
         let said = match asked["method"].as_str() {
