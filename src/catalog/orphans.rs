@@ -35,18 +35,28 @@ impl Catalog {
     /// Errors of the store. The next turn visits the same tools again.
     pub async fn mark_orphans(&self) -> Result<(), StoreError> {
         let now = self.now_for_sure().await?;
+        let mut ended = Ok(());
         for kept in Kept::ALL {
-            if !round::is_due(&*self.store, kept.round(), EVERY, now).await? {
-                continue;
+            // An unreadable row of one kind does not hold up the others.
+            if let Err(error) = self.mark_orphans_of(&kept, now).await {
+                tracing::warn!(round = kept.round(), %error, "data of deleted tools could not be looked for");
+                ended = Err(error);
             }
-            let mut turn = kept.turn(&*self.store, now).await?;
-            for id in self.without_record(std::mem::take(&mut turn.found), now).await? {
-                tracing::info!(endpoint.id = %id, "an endpoint was deleted by an older version, and what it kept is removed now");
-                self.mark(&id).await?;
-            }
-            turn.end().await?;
         }
-        Ok(())
+        ended
+    }
+
+    /// Marks the tools that have data of one kind but no record, if its turn is due.
+    async fn mark_orphans_of(&self, kept: &Kept, now: Timestamp) -> Result<(), StoreError> {
+        if !round::is_due(&*self.store, kept.round(), EVERY, now).await? {
+            return Ok(());
+        }
+        let mut turn = kept.turn(&*self.store, now).await?;
+        for id in self.without_record(std::mem::take(&mut turn.found), now).await? {
+            tracing::info!(endpoint.id = %id, "an endpoint was deleted by an older version, and what it kept is removed now");
+            self.mark(&id).await?;
+        }
+        turn.end().await
     }
 
     /// Returns those of `ids` that have neither a record nor a mark in the store. Returns none if a record is

@@ -192,6 +192,8 @@ pub struct Gate {
     store: Arc<dyn Store>,
     facilitators: Facilitators,
     clock: Clock,
+    /// When this host began.
+    begun: Timestamp,
     config: PaymentConfig,
     finisher: Arc<dyn Finisher>,
     /// Whose payments this gate's are.
@@ -244,6 +246,7 @@ impl Gate {
         Arc::new(Self {
             store,
             facilitators,
+            begun: clock.now(),
             clock,
             config,
             finisher,

@@ -138,11 +138,13 @@ impl Protocols {
                 }
             };
             let answer = async move {
+                // A request that is refused before the service gets it is counted by no other limit.
+                let is_refused = answer.is_err();
                 let response = match answer {
                     Ok(answer) => answer.await?,
                     Err(refused) => refused,
                 };
-                if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) {
+                if is_refused || response.status() == StatusCode::TOO_MANY_REQUESTS {
                     answering.refused(fields);
                 }
                 Ok::<_, Infallible>(response.map(|body| Outgoing::new(body, answering, http2, share)))

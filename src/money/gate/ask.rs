@@ -128,7 +128,8 @@ impl Gate {
             false => asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name).await,
         };
         let outcome = match outcome {
-            SettleOutcome::Lost(why) => self.settle_again(id, record, &payment, why).await,
+            // A settlement that an admin decides about next is not sent again.
+            SettleOutcome::Lost(why) if !self.is_overdue(record) => self.settle_again(id, record, &payment, why).await,
             outcome => outcome,
         };
         if let Some(burned) = facilitator.take_burned(id).filter(|_| !matches!(outcome, SettleOutcome::Settled(_))) {

@@ -83,7 +83,8 @@ impl HeldBalance {
     /// Has the commit hold it, where `balance` covers it beside all that is held: else the store says that the sum would be
     /// [beyond](StoreError::Beyond).
     pub(super) fn hold(&self, batch: &mut Batch, balance: i128) {
-        batch.add(&HELD_BALANCES, &self.purse, self.amount, Limit::Ceiling(balance));
+        // One alone may always begin, as in memory: the balance may have been read before the money came.
+        batch.add(&HELD_BALANCES, &self.purse, self.amount, Limit::Ceiling(balance.max(self.amount)));
     }
 
     /// Has the commit release it.

@@ -233,11 +233,14 @@ impl GasMeter {
     }
 
     /// Whether so much was burned that it matters who has paid before for a tool of this builder.
-    pub(super) fn keeps_to_customers(&self, burner: &Burner) -> bool {
+    pub(super) fn keeps_to_customers(&self, burner: &Burner, from: Option<IpAddr>) -> bool {
         let (state, now) = (self.state(), self.now());
         let is_high = |most: Option<NonZeroU64>, burned: &Burned| most.is_some_and(|most| burned.gas.total(now) >= most.get() / 4);
         let of_builder = burner.builder.as_ref().and_then(|id| state.builders.get(id));
-        is_high(self.limits.of_all, &state.all) || of_builder.is_some_and(|burned| is_high(self.limits.of_builder, burned))
+        let of_address = from.and_then(|from| state.addresses.get(&from.to_string()));
+        is_high(self.limits.of_all, &state.all)
+            || of_builder.is_some_and(|burned| is_high(self.limits.of_builder, burned))
+            || of_address.is_some_and(|burned| is_high(self.limits.of_address, burned))
     }
 
     /// Whether the host has settled anything with gas of its own.
