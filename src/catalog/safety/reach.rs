@@ -127,8 +127,10 @@ impl<'s> Code<'s> {
         }
         match self.text(at) {
             "eval" => self.is(at + 1, "(") && !self.is_method(at + 1),
-            // Packages find the global object like this if there is no `globalThis`.
-            "Function" if self.is(at + 1, "(") && matches!(self.text(at + 2), "'return this'" | "\"return this\"") => false,
+            // Packages find the global object and test for syntax like this, and go on without it.
+            "Function" if self.is(at + 1, "(") && self.text(at + 2).starts_with(['\'', '"']) && self.is(at + 3, ")") => false,
+            // `function-bind`, which many packages contain, makes code only where there is no `Function.prototype.bind`.
+            "Function" if self.is(at + 1, "(") && matches!(self.text(at + 2), "'binder'" | "\"binder\"") => false,
             "Function" if self.is(at + 1, "(") => before(1) == "new" || !self.is_method(at + 1),
             "Function" => {
                 before(1) == "new" || self.is(at + 1, ".") && matches!(self.text(at + 2), "apply" | "call" | "bind") && self.is(at + 3, "(")

@@ -63,12 +63,16 @@ async fn a_transaction_that_two_receipts_of_an_older_store_name_is_listed_with_b
     host.kill9();
     let store = SledStore::open(host.folder().join("data/store"), SledConfig::default()).unwrap();
     let rows = store.scan(Space::Receipts, KeyRange::all(), 1_000, Direction::Forward).await.unwrap();
+    let (from, to) = (&paid[1].0, &paid[0].0);
+    let raw = |transaction: &str| hex::decode(transaction.trim_start_matches("0x")).unwrap();
     let mut written = 0;
     for row in rows {
-        let Ok(text) = String::from_utf8(row.1.to_vec()) else { continue };
-        if text.contains(&paid[1].0) && text.contains(&paid[1].1) {
-            let changed = text.replace(&paid[1].0, &paid[0].0);
-            let write = Write::put(Space::Receipts, row.0.clone(), changed.into_bytes());
+        // The row holds the hash as text or as bytes.
+        for (from, to) in [(from.clone().into_bytes(), to.clone().into_bytes()), (raw(from), raw(to))] {
+            let Some(at) = row.1.windows(from.len()).position(|part| part == from) else { continue };
+            let mut changed = row.1.to_vec();
+            changed[at..at + to.len()].copy_from_slice(&to);
+            let write = Write::put(Space::Receipts, row.0.clone(), changed);
             store.apply(Batch::of(vec![], vec![write]), Durability::Durable).await.unwrap();
             written += 1;
         }
