@@ -1,4 +1,4 @@
-//! What the scheme `exact` wants of an authorisation, whoever settles it.
+//! Rules of the scheme `exact` for authorizations, for all facilitators.
 
 use alloy_primitives::{Address, U256};
 use tollhouse_base::clock::Timestamp;
@@ -6,16 +6,15 @@ use tollhouse_base::clock::Timestamp;
 use super::reason::Told;
 use crate::{Payment, x402::eip3009::Transfer};
 
-/// An authorisation must still be valid this long, in seconds, as facilitators want it.
+/// Minimum remaining validity of an authorization, in seconds, as facilitators require.
 pub(super) const MIN_VALIDITY_SECS: u64 = 6;
 
-/// The transfer of a payment and its signature, unless something other than its signature and the state of the token is against it: then the reason. In
-/// the order of the SDKs' own checks.
+/// Returns the transfer of a payment and its signature, or the refusal `invalid_payload`. It does not check them.
 pub(super) fn transfer(payment: &Payment) -> Result<(Transfer, &str), Told> {
     payment.transfer().ok_or_else(|| Told::of("invalid_payload"))
 }
 
-/// Whether `transfer` is what `payment` is asked for, now.
+/// Checks that `transfer` meets the requirements of `payment` now.
 pub(super) fn fits(transfer: &Transfer, payment: &Payment, now: Timestamp) -> Result<(), Told> {
     let requirements = &payment.requirements;
     let pay_to: Option<Address> = requirements["payTo"].as_str().and_then(|address| address.parse().ok());

@@ -1,4 +1,4 @@
-//! A node of the network, asked by JSON-RPC. What it says counts once it has said that it is of the right chain.
+//! A JSON-RPC node of the network. Its answers count only after it has confirmed the right chain id.
 
 use std::{
     fmt,
@@ -22,39 +22,39 @@ use crate::{
     },
 };
 
-/// How long one question may take. Default: 10 s.
+/// Timeout of a request. Default: 10 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Most characters of what a node says, in the log.
+/// Maximum length of a node's message in the log, in characters.
 const MAX_MESSAGE: usize = 200;
 
-/// A node at a URL, which nobody is shown: it has the key of who runs it.
+/// A node at a URL. The URL is secret, because it contains the operator's key.
 pub(crate) struct Node {
     poster: Poster,
     url: Url,
     network: &'static Network,
-    /// Whether it has told its chain since it was last away: it may be another one then.
+    /// Whether it has confirmed its chain id since it was last unreachable. After that it may be another node.
     proven: AtomicBool,
-    /// How many blocks a settlement needs, its own among them, before it counts.
+    /// Number of blocks that a settlement needs to count, including its own.
     confirmations: u64,
 }
 
-/// Why a question has no answer.
+/// Why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RpcError {
     /// There was no connection.
     #[error("the node is not there: {0}")]
     Unsent(String),
-    /// It may have heard the question.
+    /// The request may have arrived.
     #[error("the node did not answer: {0}")]
     Silent(String),
-    /// It answered more than is read.
+    /// The answer is too large to read.
     #[error("the node's {0}")]
     TooLarge(String),
-    /// It answered an error of JSON-RPC.
+    /// The answer is a JSON-RPC error.
     #[error("{method}: {message}")]
     Said { method: &'static str, status: StatusCode, code: i64, message: String, data: Option<Bytes> },
-    /// It answered JSON that is neither an error nor a result of JSON-RPC, as gateways do before a node.
+    /// The answer is JSON but neither an error nor a result of JSON-RPC. Gateways in front of a node do that.
     #[error("{method}: answered {status}: {message}")]
     Unclear { method: &'static str, status: StatusCode, message: String },
     /// It is a node of another network.
@@ -62,7 +62,7 @@ pub(crate) enum RpcError {
     WrongChain(U256, &'static str),
 }
 
-/// As much of a block as is looked at.
+/// The fields of a block that are used.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Block {
@@ -72,20 +72,20 @@ pub(crate) struct Block {
     pub(crate) timestamp: U64,
 }
 
-/// Which block is meant.
+/// A block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum At {
     /// The newest one, which may still be replaced.
     Latest,
-    /// The newest one that will not be replaced but by a fault of the network.
+    /// The newest one that only a fault of the network can replace.
     Safe,
     Number(u64),
-    /// This very one: a node that has it not says so.
+    /// The block with this hash. A node that does not have it returns an error.
     Hash(B256),
 }
 
 impl RpcError {
-    /// Whether it is the contract that says no, and not the node.
+    /// Returns whether the contract reverted, as opposed to a fault of the node.
     pub(crate) fn reverted(&self) -> bool {
         matches!(self, Self::Said { message, data, .. } if data.is_some() || message.to_lowercase().contains("revert"))
     }
@@ -98,13 +98,13 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node of `network` at `url`. Nothing is asked yet.
+    /// Constructs a node of `network` at `url`. It sends no request yet.
     pub(crate) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
         let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
         Ok(Self { poster: Poster::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
     }
 
-    /// The same, and whether it is of that network is asked in the background and told to the log.
+    /// Constructs a node with `confirmations`, and checks its chain id in the background. The result is logged.
     pub(crate) fn introduced(url: &str, network: &'static Network, confirmations: u64) -> Result<Arc<Self>, ConfigError> {
         let node = Arc::new(Self::new(url, network)?.with_confirmations(confirmations));
         let asked = Arc::clone(&node);
@@ -117,22 +117,22 @@ impl Node {
         Ok(node)
     }
 
-    /// Counts settlements once they have so many blocks, their own among them.
+    /// Sets the number of blocks that a settlement needs to count, including its own.
     pub(crate) fn with_confirmations(self, confirmations: u64) -> Self {
         Self { confirmations: confirmations.max(1), ..self }
     }
 
-    /// How many blocks a settlement needs.
+    /// Returns the number of blocks that a settlement needs.
     pub(crate) fn confirmations(&self) -> u64 {
         self.confirmations
     }
 
-    /// The network that it has to be of.
+    /// Returns the network that it must belong to.
     pub(crate) fn network(&self) -> &'static Network {
         self.network
     }
 
-    /// Asks it which chain it is of.
+    /// Checks its chain id.
     pub(crate) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
         let chain: U256 = self.question("eth_chainId", json!([])).await?;
@@ -143,13 +143,13 @@ impl Node {
         Ok(())
     }
 
-    /// The result of a method, of a node that is known to be of the right chain.
+    /// Calls a method after the chain id is confirmed.
     pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         self.proven().await?;
         self.question(method, params).await
     }
 
-    /// Asks it which chain it is of, unless that is known.
+    /// Checks its chain id unless it is already confirmed.
     pub(crate) async fn proven(&self) -> Result<(), RpcError> {
         match self.proven.load(Ordering::Relaxed) {
             true => Ok(()),
@@ -157,7 +157,7 @@ impl Node {
         }
     }
 
-    /// A block.
+    /// Returns a block.
     pub(crate) async fn block(&self, at: At) -> Result<Block, RpcError> {
         let which = match at {
             At::Latest => json!("latest"),
@@ -168,7 +168,7 @@ impl Node {
         self.ask("eth_getBlockByNumber", json!([which, false])).await
     }
 
-    /// What a call of `to` would return, by the state after a block.
+    /// Simulates a call of `to` on the state after a block, and returns the result.
     pub(crate) async fn call(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
         let which = match at {
             At::Latest => json!("latest"),
