@@ -1,4 +1,4 @@
-//! What limits burned gas, and for whom.
+//! The limits on burned gas, and the parties that they apply to.
 
 use tokio::time::advance;
 
