@@ -4,8 +4,8 @@
 //! admit payment → check input → settle, receipt → run → check output → keep the answer
 //! ```
 //!
-//! Once the money has moved, the payer is owed an answer. A run that fails leaves the payment as it is: the same request with the same
-//! payment runs the tool again, and nothing more is charged.
+//! Once the money has moved, the payer is owed an answer. After a failed run, the same request with the same payment
+//! runs the tool again at no further charge.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::{
 /// A call that was charged and has no answer.
 #[derive(Debug)]
 pub struct PaidFailure {
-    /// What the payer is told of the payment.
+    /// The details of the payment for the payer.
     pub unanswered: Unanswered,
     /// Why there is no answer.
     pub cause: PaidCause,
@@ -34,7 +34,7 @@ pub struct PaidFailure {
 /// Why a call that was charged has no answer.
 #[derive(Debug)]
 pub enum PaidCause {
-    /// The handler told of a failure itself.
+    /// The handler reported a failure in its answer.
     Answered(StoredAnswer),
     /// The call ended with an error.
     Error(Box<CallError>),
@@ -63,7 +63,7 @@ impl Calls {
         self.run_owed(task, input, owed).await
     }
 
-    /// Runs the tool again for a payment that was settled before; `None` where another request was faster.
+    /// Runs the tool again for a payment that was settled before. `None` if another request was faster.
     pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<Shared> {
         let terms = Arc::clone(&task.quoted.terms);
         let checked = match parsed.check() {
@@ -112,7 +112,7 @@ impl Calls {
         }
     }
 
-    /// Records that a call that was charged has no answer.
+    /// Records that a charged call has no answer.
     fn unanswered(&self, task: &NewCall, charged: Charge, cause: PaidCause, unanswered: Unanswered) -> CallError {
         let why = match &cause {
             PaidCause::Answered(_) => Why::answered(),
