@@ -117,7 +117,7 @@ pub trait Facilitator: Send + Sync + 'static {
     /// money at most once.
     async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome;
 
-    /// Looks up a settlement that another facilitator was asked for. It moves nothing and trusts only the chain.
+    /// Looks up a settlement that another facilitator was to make. It moves nothing and trusts only the chain.
     async fn look_up(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
         SettleOutcome::Unknown("the facilitator in force has no chain to ask".to_owned())
     }

@@ -56,8 +56,8 @@ pub trait Finisher: Send + Sync + 'static {
     /// Returns the rows and events for a settlement that stayed open for so long that it is no longer looked up.
     fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, News);
 
-    /// Returns the rows and events for a settlement that the chain has reverted, or, if not `taken_back`, includes
-    /// again.
+    /// Returns the rows and events for a settlement that a reorganization of the chain has undone, or, if not
+    /// `taken_back`, that is in a block again.
     fn reorganized(&self, settlement: &ReorganizedSettlement, taken_back: bool) -> (Batch, News);
 
     /// Announces events to live subscribers.

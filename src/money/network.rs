@@ -101,7 +101,6 @@ pub(super) static CELO: Network = Network { in_v1: false, ..evm("eip155:42220", 
 pub(super) static SOLANA: Network = solana("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana");
 pub(super) static SOLANA_DEVNET: Network = Network { is_test: true, ..solana("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet") };
 
-/// All networks.
 pub(super) static NETWORKS: &[&Network] =
     &[&BASE_SEPOLIA, &BASE, &POLYGON, &ARBITRUM, &AVALANCHE, &ETHEREUM, &CELO, &SOLANA, &SOLANA_DEVNET];
 

@@ -1,4 +1,4 @@
-//! Settlements that the chain may still revert, and those that it has reverted.
+//! Settlements that a reorganization of the chain may still undo, and those that it has undone.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
@@ -35,7 +35,6 @@ pub(crate) struct WatchedSettlement {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReorganizedSettlement {
-    /// The settlement.
     pub(crate) settlement: WatchedSettlement,
     /// When it was noticed.
     pub at: Timestamp,
@@ -103,7 +102,7 @@ pub(crate) fn watched_on(network: &str) -> Range<String> {
     WATCHED.under(&format!("{network}/"))
 }
 
-/// Counts reverted settlements, up to `most`.
+/// Counts settlements undone by a reorganization, up to `most`.
 ///
 /// # Errors
 ///
@@ -112,7 +111,7 @@ pub async fn count_reorganized(store: &dyn Store, most: usize) -> Result<usize, 
     REORGANIZED.count(store, &REORGANIZED.all(), most).await
 }
 
-/// Returns the newest reverted settlements, at most `limit`.
+/// Returns the newest settlements undone by a reorganization, at most `limit`.
 ///
 /// # Errors
 ///

@@ -182,7 +182,7 @@ pub struct Cost {
     pub all_in_usd: MicroUsd,
 }
 
-/// Instructions for whoever moves the money.
+/// Instructions for the wallet, exchange or bank that moves the money.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handoff {

@@ -3,7 +3,6 @@
 use tollhouse_base::id::PaymentId;
 use tollhouse_store::{Store, StoreError, Table, schema};
 
-/// The unresolved payments.
 pub(crate) const UNRESOLVED: Table<PaymentId, ()> = schema::UNRESOLVED_SETTLEMENTS.holding();
 
 /// Counts unresolved settlements, up to `most`.

@@ -22,7 +22,6 @@ pub(super) struct Bucket {
     pub(super) failed: BTreeMap<String, u64>,
     /// Micro-USD.
     pub(super) gross: u64,
-    /// Durations.
     pub(super) lengths: Lengths,
 }
 
@@ -53,7 +52,6 @@ impl Lengths {
         *self.0.entry(step(millis)).or_default() += 1;
     }
 
-    /// Returns the number of calls.
     pub(super) fn calls(&self) -> u64 {
         self.0.values().sum()
     }

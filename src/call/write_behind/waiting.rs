@@ -102,7 +102,6 @@ impl Waiting {
         self.receipts.get(id).map(|(_, receipt)| receipt.clone())
     }
 
-    /// Adds a receipt.
     pub(super) fn add_receipt(&mut self, owner: &Owner, id: ReceiptId, receipt: Bytes) {
         match self.of_owners.get_mut(owner) {
             Some(receipts) => *receipts += 1,

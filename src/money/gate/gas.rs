@@ -218,7 +218,7 @@ impl GasMeter {
         Ok(GasHold { meter: Arc::clone(self), burner, gas })
     }
 
-    /// Returns whether so much gas was burned that only customers may use the rest of the limits.
+    /// Returns whether so much gas was burned that the limits depend on who has paid for a tool of this builder before.
     pub(super) fn keeps_to_customers(&self, burner: &Burner) -> bool {
         let (state, now) = (self.state(), self.now());
         let is_high = |most: Option<NonZeroU64>, burned: &Burned| most.is_some_and(|most| burned.gas.total(now) >= most.get() / 4);

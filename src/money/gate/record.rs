@@ -261,7 +261,6 @@ impl Record {
         Self { replica: Some(replica.clone()), ..self }
     }
 
-    /// Removes the held balance.
     pub(super) fn without_balance(self) -> Self {
         Self { held: None, ..self }
     }

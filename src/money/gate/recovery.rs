@@ -220,7 +220,7 @@ impl Gate {
         batch.put_new(&PAYMENTS, id, record).append(self.look_again(id, record));
     }
 
-    /// Releases a reservation. Returns false if its record has changed, and whoever changed it ends it.
+    /// Releases a reservation. Returns false if its record has changed. The writer of the change then ends it.
     async fn release(&self, row: &Row<PaymentId, Record>) -> Result<bool, StoreError> {
         let mut record = row.value.clone();
         (record.state, record.replica) = (State::Released, None);

@@ -343,8 +343,7 @@ impl Gate {
             return tx.answer(Conclusion { outcome: ended, news: None });
         };
         if !self.is_ours(&row.value) && record.state != State::Unresolved && !matches!(outcome, SettleOutcome::Settled(_)) {
-            // The replica that took it over looks it up too, and may have moved the money. Only success is certain,
-            // whoever reports it.
+            // The replica that took it over looks it up too, and may have moved the money. Only a success is certain.
             return Err(unknown());
         }
         if elsewhere::note(id, outcome, record.settler.as_ref().and_then(|settler| settler.transaction.as_deref())) {

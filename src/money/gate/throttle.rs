@@ -79,7 +79,6 @@ pub(super) struct Running {
     pub(super) is_customer: bool,
 }
 
-/// All accounts.
 #[derive(Debug, Default)]
 struct Accounts {
     payers: HashMap<String, Account>,

@@ -17,8 +17,8 @@ use crate::{
     reorganized::{REORGANIZED, ReorganizedSettlement, WATCHED, WatchedSettlement, watched_on},
 };
 
-/// How long a transaction must be missing before its settlement counts as reverted. A node may lag, and transactions of
-/// a replaced block are usually in one of the next blocks.
+/// How long a transaction must be missing before its settlement counts as undone. A node may lag, and transactions of a
+/// replaced block are usually in one of the next blocks.
 const MISSING_FOR: Duration = Duration::from_secs(15);
 
 /// Number of rows read at once, and looked up per round.
@@ -27,7 +27,7 @@ const PAGE: usize = 256;
 /// Number of blocks compared per round.
 const MOST_BLOCKS: usize = 64;
 
-/// How long a reverted settlement is looked up again, since its transaction may be included again.
+/// How long an undone settlement is looked up again, since its transaction may be in a block again.
 const LOOKED_UP_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Watched = Row<String, WatchedSettlement>;
@@ -42,7 +42,7 @@ enum Cut {
 }
 
 impl Gate {
-    /// Returns the settlement of a receipt if a reorganization of the chain reverted it.
+    /// Returns the settlement of a receipt if a reorganization of the chain has undone it.
     ///
     /// # Errors
     ///
@@ -94,8 +94,8 @@ impl Gate {
     }
 
     /// Compares the recorded blocks of settlements with the chain, from the lowest up to the maximum number of blocks.
-    /// Returns the settlements with the same block, and the others. All are compared, because a settlement may be newer
-    /// than the reorganization that reverted those below.
+    /// Returns the settlements with the same block, and the others. A matching block does not prove those below,
+    /// because it may be newer than the reorganization that replaced them.
     async fn compare(&self, chain: &dyn ChainView, all: &Range<String>) -> Result<(Vec<Watched>, Vec<Watched>), Cut> {
         let (mut same, mut suspects, mut last, mut blocks) = (Vec::new(), Vec::new(), None::<(u64, Option<String>)>, 0);
         let mut range = all.clone();
@@ -172,7 +172,7 @@ impl Gate {
         }
     }
 
-    /// Checks whether reverted settlements are in a block again.
+    /// Checks whether undone settlements are in a block again.
     async fn look_for_missing(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), Cut> {
         let now = self.clock.now();
         for row in REORGANIZED.page(&*self.store, &REORGANIZED.all(), PAGE, Direction::Backward).await? {

@@ -92,7 +92,7 @@ impl<'a> Check<'a> {
         self.balances().await
     }
 
-    /// Reports settlements that a reorganization of the chain reverted.
+    /// Reports settlements that a reorganization of the chain has undone.
     async fn reorganized(&mut self) -> Result<(), StoreError> {
         let mut range = REORGANIZED.all();
         while let Some(page) = REORGANIZED.next(self.store, &mut range, PAGE).await? {

@@ -34,7 +34,7 @@ const ROWS: Table<String, Sum> = ACCOUNTS.rows();
 /// the maximum number of accounts summed by unit; if there are more, only the listed ones are read.
 const LOOKED_AT: usize = 50_000;
 
-/// Maximum number of reverted settlements that are listed.
+/// Maximum number of listed settlements that a reorganization of the chain has undone.
 const MOST_REORGANIZED: usize = 100;
 
 /// Maximum number of unresolved settlements that are counted.
@@ -56,12 +56,12 @@ pub struct Reading {
     /// The position of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// Whether everything that was verified agrees and no settlement was reverted.
+    /// Whether everything that was verified agrees and no settlement was undone.
     pub agrees: bool,
     /// Number of settlements with unknown outcome, up to 10,000. Their money is in no account.
     #[serde(skip_serializing_if = "is_none_of")]
     pub unresolved_settlements: usize,
-    /// The newest settlements that a reorganization of the chain reverted.
+    /// The newest settlements that a reorganization of the chain has undone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reorganized: Vec<ReorganizedLine>,
 }
@@ -70,7 +70,7 @@ fn is_none_of(count: &usize) -> bool {
     *count == 0
 }
 
-/// A settlement that a reorganization of the chain reverted.
+/// A settlement that a reorganization of the chain has undone.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReorganizedLine {

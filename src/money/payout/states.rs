@@ -31,7 +31,6 @@ impl Counts {
         }
     }
 
-    /// Adds one.
     pub(super) fn add(&mut self, status: Status) {
         *self.of(status) += 1;
     }

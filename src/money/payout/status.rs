@@ -19,7 +19,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// All states.
     pub(super) const ALL: [Self; 5] = [Self::Collecting, Self::Created, Self::Approved, Self::Paid, Self::Failed];
 
     /// Returns its number in keys, which never changes.

@@ -55,12 +55,10 @@ impl TypedSigner {
         Self(key.expect("of 256 numbers one is below the order of the curve"))
     }
 
-    /// Returns its address.
     pub(super) fn address(&self) -> Address {
         Address::from_private_key(&self.0)
     }
 
-    /// Signs an offer.
     pub(super) fn offer(&self, offer: &offer::Offer<'_>) -> Value {
         let typed = Offer {
             version: U256::from(offer.version),
@@ -75,7 +73,6 @@ impl TypedSigner {
         json!({ "format": "eip712", "payload": offer, "signature": self.sign(&typed, "x402 offer") })
     }
 
-    /// Signs a receipt.
     pub(super) fn receipt(&self, receipt: &offer::Payload) -> Value {
         let typed = Receipt {
             version: U256::from(receipt.version),

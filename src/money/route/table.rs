@@ -10,7 +10,6 @@ pub(super) const AS_OF: &str = "2026-01-01";
 /// Share taken by a swap, in millionths.
 pub(super) const SWAP_PPM: u64 = 3_000;
 
-/// An asset.
 #[derive(Debug)]
 pub(super) struct Asset {
     pub(super) symbol: &'static str,

@@ -93,7 +93,6 @@ impl Transaction {
 
 type Key = [u8; KEY_BYTES];
 
-/// A token transfer.
 struct Transfer<'a> {
     mint: &'a Key,
     authority: &'a Key,

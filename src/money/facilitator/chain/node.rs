@@ -72,7 +72,7 @@ pub(crate) struct Block {
     pub(crate) timestamp: U64,
 }
 
-/// A block.
+/// A reference to a block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum At {
     /// The newest one, which may still be replaced.
@@ -157,7 +157,6 @@ impl Node {
         }
     }
 
-    /// Returns a block.
     pub(crate) async fn block(&self, at: At) -> Result<Block, RpcError> {
         let which = match at {
             At::Latest => json!("latest"),

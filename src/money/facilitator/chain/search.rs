@@ -57,7 +57,7 @@ impl<'a> Walk<'a> {
                 Err(RpcError::Said { .. } | RpcError::Unclear { .. }) if self.span > LEAST_SPAN => {
                     self.span = (self.span / 4).max(LEAST_SPAN)
                 }
-                // Few blocks can have so many events.
+                // Even a few blocks can have too many events.
                 Err(RpcError::TooLarge(_)) if self.span > 1 => self.span = (self.span / 4).max(1),
                 Err(error) => return Err(error),
             }

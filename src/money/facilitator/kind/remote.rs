@@ -101,7 +101,6 @@ impl HttpFacilitator {
         Self { supported, ..self }
     }
 
-    /// Sets the time limits.
     #[cfg(test)]
     pub(crate) fn with_patience(self, patience: Patience) -> Self {
         Self { patience, ..self }

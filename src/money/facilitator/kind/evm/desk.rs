@@ -82,7 +82,7 @@ struct Priced {
 #[derive(Debug, Clone)]
 pub(super) struct Desk(mpsc::Sender<Ask>);
 
-/// The task.
+/// The state of the task.
 struct Clerk {
     node: Arc<Node>,
     key: SigningKey,

@@ -28,7 +28,6 @@ impl Nonces {
         store.is_shared().then(|| Self { store: Arc::clone(store), key, good_for: patience / 2, taken: BTreeMap::new() })
     }
 
-    /// Takes the next nonce.
     pub(super) async fn next(&mut self, now: Instant) -> Result<u64, String> {
         let mut batch = Batch::new();
         batch.add(&NONCES, &self.key, 1, MOST);
