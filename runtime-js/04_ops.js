@@ -175,11 +175,11 @@
   }
 
   /**
-   * Refuses what stands behind the `most` arguments that `what` takes. What is undefined or null counts as not given, and the index and
-   * the array of `keys.map(kv.get)` are let through.
+   * Throws if there are arguments in `others`, which follow the first `most` of `what`. `undefined` and `null` count as
+   * absent. What `map` and `forEach` pass is allowed: an index or a value, and then the array, set or map.
    */
   function noMore(others, what, most) {
-    if (others.length === 2 && typeof others[0] === "number" && ArrayIsArray(others[1])) return;
+    if (others.length === 2 && others[1] !== null && typeof others[1] === "object" && typeof others[0] !== "object") return;
     for (let i = 0; i < others.length; i++) {
       const given = others[i];
       if (given === undefined || given === null) continue;
@@ -188,7 +188,7 @@
     }
   }
 
-  /** The same behind the options of `what`, which are the last of the `most`. */
+  /** Throws if there are arguments in `others`, which follow the options of `what`, its last of `most` arguments. */
   function noMoreThanOptions(others, what, most) {
     for (let i = 0; i < others.length; i++) {
       if (others[i] === undefined || others[i] === null) continue;

@@ -1,32 +1,41 @@
 //! Tollhouse: a host for paid JavaScript tools.
 //!
-//! The life of a call, module by module:
+//! The path of a call through the modules:
 //!
 //! ```text
-//! front: listener, limits, who asks, what is offered
+//! front: listener, limits, callers, payment headers
 //!   │
-//! http ─┬▶ call: find ─▶ admit ─▶ check ─▶ run ─▶ check ─▶ settle ─▶ receipt ─▶ http, mcp ─▶ front: faults
+//! http ─┬▶ call: find ─▶ admit ─▶ check ─▶ run ─▶ check ─▶ settle ─▶ receipt ─▶ http, mcp ─▶ front: errors
 //! mcp ──┘        │         │        │       │                │
 //!            catalog     money    tool   call/run      money, money/receipt
 //!               │         │                │ ├─ builtin
 //!               └─ store ─┴─ facilitator   │ └─ sandbox/pool ══ tollhouse-worker
-//!                                          capability: what `ctx` asks for, each behind its grant
+//!                                          capability: the methods of `ctx`, each behind its grant
 //! ```
 //!
-//! `http` and `mcp` do not know each other, nor [`app`], which gives each the few services that it takes: what they share is
-//! in [`front`]. [`web`] makes pages of what `http` answers, which it asks like everybody else, inside the process. Beside the call: [`account`] (who someone is), [`event`] (what builders are told), [`operate`] (what an operator
-//! looks at), [`replica`] (who else serves the store), [`objects`] (what is too large for it), [`backup`] (copies of it, and where it moves), [`config`] (the settings), [`telemetry`] (what is counted and traced).
+//! `http` and `mcp` do not depend on each other or on [`app`], which gives each of them the few services that it needs.
+//! They share [`front`]. [`web`] builds its pages from answers of `http`, which it calls inside the process like any
+//! other client. Besides calls there are:
 //!
-//! Invariants, and who keeps them:
-//! - One payment authorisation buys at most one run and one answer: [`money`].
-//! - Nothing is charged before the result has passed its schema: [`call`].
-//! - Uploaded code never runs in this process: [`call::run`]; what it asks for is decided here, by its
-//!   endpoint's grant: [`capability`].
+//! - [`account`]: builders, sessions and the audit trail
+//! - [`event`]: events about tools and money, for builders
+//! - [`operate`]: checks for operators
+//! - [`replica`]: the other hosts of a shared store
+//! - [`objects`]: values too large for the store
+//! - [`backup`]: copies of the store, and moving it
+//! - [`config`]: the settings
+//! - [`telemetry`]: metrics and traces
+//!
+//! Invariants, and the modules that keep them:
+//! - One payment authorization buys at most one run and one answer: [`money`].
+//! - Nothing is charged before the result has passed its schema, unless the tool charges before the run: [`call`].
+//! - Uploaded code never runs in this process: [`call::run`]. The grant of its tool decides about each operation that
+//!   it requests: [`capability`].
 //! - A receipt is stored in the commit that ends its payment: [`money::gate`](money), [`money::receipt`].
-//! - Whatever is refused is a row of one table, and carries what is asked for where it is to be paid: [`front`].
-//! - The host evaluates no schema, and reads no long text on a thread of its runtime: [`tool`], [`base`].
-//! - What is handed out of what the host measures has names of closed lists, and nothing that a caller sent: [`telemetry`].
-//! - A secret is in clear only while a call of its endpoint runs: [`capability::secret`].
+//! - Every error is a row of one table, and a 402 has its challenge: [`front`].
+//! - The host evaluates no schemas, and parses no long text on a runtime thread: [`tool`], [`base`].
+//! - Published metrics have labels from closed lists, and contain nothing that a caller sent: [`telemetry`].
+//! - A secret is decrypted only while a call of its tool runs: [`capability::secret`].
 
 #![warn(missing_docs)]
 

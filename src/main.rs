@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-/// Calls are many small allocations on all threads at once: glibc's allocator is a tenth slower at that. Threads of its own give
-/// back to the system, within a second (`.cargo/config.toml`), what was freed and not asked for again, whichever thread had it.
+/// The allocator. Calls make many small allocations on all threads at once, at which glibc's allocator is 10 % slower.
+/// jemalloc's background threads return memory that any thread freed to the system within a second
+/// (`.cargo/config.toml`).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -128,14 +128,7 @@ impl App {
         let token = admin.id();
         let signer = Arc::new(signer.telling(settings.money.offer_format));
         let receipt_keys = PublishedKeys::open(Arc::clone(&store), Arc::clone(&signer)).await.map_err(StartError::Receipts)?;
-        let accepted = settings.money.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
-        let config = PaymentConfig {
-            accepted,
-            failed_runs: settings.http.failed_runs,
-            gas: settings.money.gas,
-            unresolved_after: settings.money.unresolved_after,
-            owed: settings.money.owed,
-        };
+        let config = settings.money.payments(settings.http.failed_runs);
         let (facilitators, ledger) = facilitators(settings, &config, &store, &clock).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
         events.start();

@@ -16,7 +16,7 @@ use super::rooms::Rooms;
 static LAYERS: LazyLock<Vec<(JailLayer, &'static str)>> =
     LazyLock::new(|| JailLayer::ALL.iter().map(|layer| (*layer, &*layer.to_string().leak())).collect());
 
-/// Unresolved settlements that are counted.
+/// Maximum number of unresolved settlements to count.
 const MOST_UNRESOLVED: usize = 1_000;
 
 /// Returns the function that measures all gauges, as long as the host exists.

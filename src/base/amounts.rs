@@ -1,11 +1,11 @@
-//! Amounts of keys, of which the largest is found without looking at the others.
+//! Amounts by key, with fast access to the largest one.
 
 use std::{
     collections::{BTreeSet, HashMap},
     hash::Hash,
 };
 
-/// Amounts of keys. A key without any is not remembered.
+/// Amounts by key. Keys with an amount of 0 are not stored.
 #[derive(Debug)]
 pub struct Amounts<K> {
     of: HashMap<K, usize>,
@@ -19,23 +19,23 @@ impl<K> Default for Amounts<K> {
 }
 
 impl<K: Clone + Hash + Ord> Amounts<K> {
-    /// The amount of a key.
+    /// Returns the amount of a key.
     pub fn of(&self, key: &K) -> usize {
         self.of.get(key).copied().unwrap_or_default()
     }
 
-    /// Whether no key has any.
+    /// Returns whether all amounts are 0.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
 
-    /// Gives a key so much more.
+    /// Increases the amount of a key.
     pub fn add(&mut self, key: &K, more: usize) {
         let before = self.of(key);
         self.set(key, before, before + more);
     }
 
-    /// Takes so much from a key, or all that it has if that is less.
+    /// Decreases the amount of a key, but not below 0.
     pub fn take(&mut self, key: &K, less: usize) {
         let before = self.of(key);
         self.set(key, before, before.saturating_sub(less));
@@ -61,7 +61,7 @@ impl<K: Clone + Hash + Ord> Amounts<K> {
         self.in_order.insert(entry);
     }
 
-    /// The key with the largest amount, and that; of those with as much, the last by their order.
+    /// Returns the key with the largest amount, and the amount. Among equal amounts, the largest key counts.
     pub fn largest(&self) -> Option<(&K, usize)> {
         self.in_order.last().map(|(amount, key)| (key, *amount))
     }

@@ -1,4 +1,4 @@
-//! A key that counts what is done with it, so that tests know how many others an operation looked at.
+//! A key type that counts operations on it, so that tests can measure how many keys an algorithm visits.
 
 use std::{
     cell::Cell,
@@ -14,12 +14,12 @@ fn step() {
     STEPS.set(STEPS.get() + 1);
 }
 
-/// A key whose copies, hashes and comparisons are counted in this thread.
+/// A key whose clones, hashes and comparisons are counted per thread.
 #[derive(Debug)]
 pub(crate) struct Counted(pub(crate) u32);
 
 impl Counted {
-    /// What `work` does with such keys.
+    /// Returns the number of operations that `work` performs on such keys.
     pub(crate) fn steps(work: impl FnOnce()) -> u64 {
         let before = STEPS.get();
         work();

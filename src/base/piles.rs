@@ -1,4 +1,5 @@
-//! What is kept for two sides, such as the owner of a tool and the address of its caller, and what of it goes first.
+//! Items that each belong to two sides, such as the owner of a tool and the address of its caller. Finds the item to
+//! drop first.
 
 use std::{
     cmp::Reverse,
@@ -8,27 +9,28 @@ use std::{
 
 use super::amounts::Amounts;
 
-/// Things with weights, each of a `left` and a `right`. Ids sort by time.
+/// Items with weights, each of a `left` and a `right`. Ids sort by time.
 ///
-/// Each change and each question takes a time that grows with the logarithm of their number.
+/// Every operation takes time logarithmic in the number of items.
 #[derive(Debug)]
 pub struct Piles<L, R, I> {
     lefts: Amounts<L>,
     rights: Amounts<R>,
     piles: HashMap<(L, R), Pile<I>>,
-    /// The piles of each side, the heaviest last.
+    /// The piles of each side, heaviest last.
     of_left: HashMap<L, BTreeSet<Rank<I>>>,
     of_right: HashMap<R, BTreeSet<Rank<I>>>,
 }
 
-/// What is of one left and one right.
+/// The items with the same left and right.
 #[derive(Debug)]
 struct Pile<I> {
     weight: usize,
     ids: BTreeSet<I>,
 }
 
-/// A pile's weight and its oldest thing, which no other pile has: of those that weigh the same, the one with the oldest is last.
+/// A pile's weight and its oldest item, which makes ranks unique. Among piles of equal weight, the one with the oldest
+/// item is last.
 type Rank<I> = (usize, Reverse<I>);
 
 impl<L, R, I> Default for Piles<L, R, I> {
@@ -50,12 +52,12 @@ impl<I: Clone + Ord> Pile<I> {
 }
 
 impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I> {
-    /// Whether there is nothing.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.piles.is_empty() && self.lefts.is_empty() && self.rights.is_empty() && self.of_left.is_empty() && self.of_right.is_empty()
     }
 
-    /// Adds what is not there yet, and weighs at least 1.
+    /// Adds an item that is not present yet. Its weight must be at least 1.
     pub fn add(&mut self, left: &L, right: &R, id: I, weight: usize) {
         self.lefts.add(left, weight);
         self.rights.add(right, weight);
@@ -65,7 +67,7 @@ impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I
         });
     }
 
-    /// Removes what was added so.
+    /// Removes an item that was added with the same arguments.
     pub fn remove(&mut self, left: &L, right: &R, id: &I, weight: usize) {
         self.lefts.take(left, weight);
         self.rights.take(right, weight);
@@ -88,7 +90,8 @@ impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I
         rank(&mut self.of_right, right, before.as_ref(), after);
     }
 
-    /// The oldest thing of whoever has most: of the left or the right that has most, and there of the pile that is heaviest.
+    /// Returns the oldest item of the largest user: in the heaviest pile of the left or right with the largest total
+    /// weight.
     pub fn oldest_of_most(&self) -> Option<&I> {
         let ((left, of_left), (right, of_right)) = (self.lefts.largest()?, self.rights.largest()?);
         let ranks = if of_right >= of_left { self.of_right.get(right)? } else { self.of_left.get(left)? };
@@ -96,7 +99,7 @@ impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I
     }
 }
 
-/// Moves a pile of `key` to its new place among the others.
+/// Moves a pile of `key` to its new position among the others.
 fn rank<K: Clone + Hash + Eq, I: Ord>(of: &mut HashMap<K, BTreeSet<Rank<I>>>, key: &K, before: Option<&Rank<I>>, after: Option<Rank<I>>) {
     let ranks = of.entry(key.clone()).or_default();
     if let Some(before) = before {
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
     use crate::counted::Counted;
 
-    /// What [`Piles::oldest_of_most`] answers, by looking at all that there is.
+    /// Computes [`Piles::oldest_of_most`] by visiting all items.
     fn looked_up(things: &[(u8, u8, u32, usize)]) -> Option<u32> {
         let sum = |is_in: &dyn Fn(&(u8, u8, u32, usize)) -> bool| -> usize {
             things.iter().filter(|thing| is_in(thing)).map(|thing| thing.3).sum()
@@ -158,7 +161,7 @@ mod tests {
     fn what_goes_first_is_found_in_few_steps_among_many_things() {
         const THINGS: u32 = 100_000;
         let mut piles = Piles::default();
-        // Each pile has one thing: as many owners and addresses as there can be.
+        // Each pile has one item, so there are as many owners and addresses as possible.
         for n in 0..THINGS {
             piles.add(&Counted(n), &Counted(n), Counted(n), 1);
         }

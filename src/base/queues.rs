@@ -14,7 +14,7 @@ pub struct Queues<K, T> {
     /// Maximum total weight of all queued items.
     most: usize,
     held: usize,
-    /// Of each owner that has any.
+    /// Bytes held by each owner that holds any.
     held_by: Amounts<K>,
     queues: HashMap<K, VecDeque<(usize, T)>>,
     /// Every owner that has a queue, once each.
@@ -124,7 +124,7 @@ mod tests {
     fn whose_item_goes_is_found_in_few_steps_among_many_owners() {
         const OWNERS: u32 = 100_000;
         let mut queues = Queues::new(OWNERS as usize);
-        // Those with more than their part have their turns behind the others.
+        // Owners with more than their share get their turns after the others.
         let (few, many) = (0..OWNERS * 3 / 10, OWNERS * 3 / 10..OWNERS * 65 / 100);
         for owner in few.chain(many.clone()).chain(many) {
             queues.push(&Counted(owner), 1, (), |_| panic!("there is room"));

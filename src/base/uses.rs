@@ -28,7 +28,7 @@ pub(super) struct Uses<K> {
     keys: HashMap<K, Use>,
     /// Keys with uses to report. `None` until somebody asks for them.
     untold: Option<Vec<K>>,
-    /// Keys that were looked at in order to forget some.
+    /// Number of keys visited to forget some.
     #[cfg(test)]
     looked_at: usize,
 }
@@ -102,8 +102,9 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         told.collect()
     }
 
-    /// Makes room for a key among `most`. Where they are as many, an eighth is forgotten at once: those that are quiet, and then those
-    /// least behind. So all are looked at once for many new keys, and each costs little.
+    /// Makes room for a key among at most `most`. At the limit, at least an eighth of the keys is forgotten: quiet keys
+    /// first, then those with the smallest debt. So all keys are visited only once for many new ones, and each new key
+    /// costs little.
     pub(super) fn make_room(&mut self, key: &K, most: usize, now: Instant) {
         if self.keys.len() < most || self.keys.contains_key(key) {
             return;
@@ -115,7 +116,7 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         }
         let mut times: Vec<_> = self.keys.values().map(|used| used.whole_at).collect();
         let (_, last, _) = times.select_nth_unstable(surplus - 1);
-        // Of those that are as far behind as the last of them, only so many as it takes.
+        // Of the keys with the largest debt to forget, forget only as many as needed.
         let (last, mut spare) = (*last, surplus);
         self.keys.retain(|_, used| {
             let goes = used.whole_at <= last && spare > 0;
@@ -172,7 +173,7 @@ mod tests {
         const MOST: usize = 65_536;
         const NEW: u32 = 100_000;
         let (mut uses, begun) = (Uses::default(), Instant::now());
-        // One key becomes quiet with each that comes: what is forgotten of them alone makes room for one.
+        // One key becomes quiet for each new one, so quiet keys alone make room for only one.
         for key in 0..NEW {
             let now = begun + Duration::from_millis(key.into());
             uses.make_room(&key, MOST, now);

@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use tollhouse_money::{Admission, Delivery, OwedPayment, OwedRun, ReceiptFinisher, StoredAnswer, Unanswered};
+use tollhouse_catalog::Asker;
+use tollhouse_money::{Admission, Delivery, OwedPayment, OwedRun, ReceiptFinisher, Refusal, StoredAnswer, Unanswered};
+use tollhouse_store::StoreError;
 use tollhouse_telemetry::{Stage, enter};
 
 use super::{
@@ -20,6 +22,7 @@ use super::{
     input,
     new_call::{NewCall, Why},
     run::Produced,
+    with_payment::PaidBy,
 };
 
 /// A call that was charged and has no answer.
@@ -41,7 +44,7 @@ pub enum PaidCause {
 }
 
 impl Calls {
-    /// Settles the payment, and then runs the tool.
+    /// Settles the payment for an input that fits, and then runs the tool.
     pub(super) async fn paid_before(
         &self,
         task: NewCall,
@@ -49,9 +52,22 @@ impl Calls {
         hash: String,
         admission: Admission,
     ) -> Result<Done, CallError> {
-        if task.cancel.is_cancelled() {
-            admission.release().await;
-            return Err(CallError::Cancelled);
+        // An input that does not fit is refused before anything is charged.
+        let fits = {
+            let paid = PaidBy::from(&admission);
+            tokio::select! {
+                biased;
+                () = self.taken_back(&task, Some(&paid)) => Err(CallError::Cancelled),
+                fits = self.runner.check_input(&task.live, input.text.clone(), Asker::Call(&task.turn)) => fits,
+            }
+        };
+        if let Err(error) = fits {
+            match error.is_of_a_run() {
+                true => admission.fail().await,
+                false => admission.release().await,
+            }
+            self.failed(&task, &error);
+            return Err(error);
         }
         let closing = ReceiptFinisher::encode(&task.settling(hash, self.clock.now(), self.fee));
         let settled = self.gate.settle_before(admission, &closing).await;
@@ -66,14 +82,21 @@ impl Calls {
     /// Runs the tool again for a payment that was settled before. `None` if another request was faster.
     pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<Shared> {
         let terms = Arc::clone(&task.quoted.terms);
+        // Whatever stands in the way of the run, the payer is told that it has paid.
+        let unanswered = self.gate.unanswered_by(&owed);
+        let not_run = |error: CallError| {
+            let cause = PaidCause::Error(Box::new(error));
+            Some(Err(Arc::new(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered: unanswered.clone(), cause })))))
+        };
         let checked = match parsed.check() {
             Ok(checked) => checked,
-            Err(error) => return Some(Err(Arc::new(error))),
+            Err(error) => return not_run(error),
         };
         let request = tollhouse_money::Request { binding: "", from: Some(task.from) };
         let owed = match self.gate.resume(owed, &terms, request).await {
             Ok(owed) => owed?,
-            Err(refusal) => return Some(Err(Arc::new(self.refused(&terms, task.way, refusal)))),
+            Err(refusal @ Refusal::NoMoreRuns { .. }) => return Some(Err(Arc::new(self.refused(&terms, task.way, refusal)))),
+            Err(refusal) => return not_run(self.refused(&terms, task.way, refusal)),
         };
         let tracked = self.in_flight.track(owed.payment());
         let ended = self.run_owed(task, checked, owed).await.map_err(Arc::new);
@@ -87,6 +110,11 @@ impl Calls {
         }
         (task.payment, task.input_bytes) = (owed.kind(), input.text.len());
         let charged = if owed.is_first() { Charge::Yes } else { Charge::No };
+        if self.replica.is_fenced() {
+            // Another host may run it by now.
+            let away = StoreError::Away("the host has lost its lease".to_owned());
+            return Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(away.into())), owed.fail(false).await));
+        }
         let ran = match self.run(&task, input, Some((&owed).into())).await {
             Ok(ran) if ran.success() => ran,
             other => {

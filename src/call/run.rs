@@ -8,10 +8,11 @@ mod task;
 
 use std::{fmt, sync::Arc};
 
+use bytes::Bytes;
 use serde_json::Value;
 use tollhouse_base::aside::aside;
 use tollhouse_capability::CapabilityServices;
-use tollhouse_catalog::{Fixed, Live};
+use tollhouse_catalog::{Asker, Fixed, Live};
 use tollhouse_money::receipt;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::Side;
@@ -89,12 +90,19 @@ impl Runner {
 
     /// Begins a run in this process, if its input is valid.
     async fn begin(&self, task: &Task<'_>) -> Result<(), CallError> {
-        if task.live.bundle.is_some() {
-            let input = task.live.fits(&self.pool, Side::Input, task.input.text.clone(), task.asker());
-            Box::pin(input).await.map_err(|unfit| unfitting(unfit, CallError::Input))?;
-        }
+        self.check_input(task.live, task.input.text.clone(), task.asker()).await?;
         task.accept();
         Ok(())
+    }
+
+    /// Checks an input against the tool's schema, in the tool's worker and without running its handler.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Input`], or why the input could not be checked.
+    pub(crate) async fn check_input(&self, live: &Live, input: Bytes, asker: Asker<'_>) -> Result<(), CallError> {
+        let checked = live.fits(&self.pool, Side::Input, input, asker);
+        Box::pin(checked).await.map_err(|unfit| unfitting(unfit, CallError::Input))
     }
 }
 

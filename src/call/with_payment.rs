@@ -70,7 +70,7 @@ impl Calls {
     }
 
     /// Returns once nobody wants the call any more.
-    async fn taken_back(&self, task: &NewCall, paid: Option<&PaidBy<'_>>) {
+    pub(super) async fn taken_back(&self, task: &NewCall, paid: Option<&PaidBy<'_>>) {
         if paid.is_some_and(|paid| paid.is_settled) {
             // The payer is owed the answer, even if canceled.
             return std::future::pending().await;

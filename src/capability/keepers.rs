@@ -1,4 +1,4 @@
-//! Who keeps something: a way through the endpoints that have keys, files, secrets or log lines, part by part.
+//! Iterates in parts over the tools that have keys, files, secrets or log lines.
 
 use futures_util::future::BoxFuture;
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
@@ -6,7 +6,7 @@ use tollhouse_store::{Direction, Store, StoreError};
 
 use super::{files::FILES, kv::KV, log::place::LOGS, secret::SECRETS};
 
-/// A kind of what endpoints keep.
+/// A kind of data that tools store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// Keys and values.
@@ -19,9 +19,9 @@ pub enum Kept {
     Logs,
 }
 
-/// A turn of a [round](tollhouse_store::round) through those who keep something of one kind.
+/// A turn of a [round](tollhouse_store::round) over the tools with one kind of data.
 pub struct Keepers<'a> {
-    /// Whom it came by. No more than a turn reads rows.
+    /// The tools found. There are at most as many as a turn reads rows.
     pub found: Vec<EndpointId>,
     end: BoxFuture<'a, Result<(), StoreError>>,
 }
@@ -30,7 +30,7 @@ impl Kept {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Keys, Self::Files, Self::Secrets, Self::Logs];
 
-    /// What the store calls the round through it.
+    /// Returns the name of its round in the store.
     #[must_use]
     pub fn round(self) -> &'static str {
         match self {
@@ -41,11 +41,11 @@ impl Kept {
         }
     }
 
-    /// The next turn.
+    /// Runs the next turn.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn turn(self, store: &dyn Store, now: Timestamp) -> Result<Keepers<'_>, StoreError> {
         macro_rules! turn {
             ($table:ident) => {{
@@ -68,11 +68,11 @@ impl Kept {
 }
 
 impl Keepers<'_> {
-    /// Ends the turn: the next one goes on from here. Without it the next turn comes by the same.
+    /// Ends the turn, so that the next one continues from here. Without it, the next turn finds the same tools.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn end(self) -> Result<(), StoreError> {
         self.end.await
     }

@@ -52,7 +52,7 @@ pub(super) struct Deletion {
 }
 
 impl Deletion {
-    /// Of an endpoint of which the slug is not known any more.
+    /// Returns the mark of a deleted tool whose slug is no longer known.
     pub(super) fn of_nobody() -> Self {
         Self { slug: String::new(), cleared: false }
     }

@@ -200,7 +200,7 @@ pub(super) fn check_most(handler: HandlerType, price: MicroUsd, most: MicroUsd) 
     }
 }
 
-/// Whether a call can be charged at this time: before the run, its price has to be fixed.
+/// Checks that a call can be charged at this time. A charge before the run needs a fixed price.
 pub(super) fn check_settle(settle: SettleTime, most: MicroUsd) -> Result<(), PublishError> {
     match settle {
         SettleTime::Before if !most.is_zero() => {

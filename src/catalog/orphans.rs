@@ -1,8 +1,8 @@
-//! What endpoints kept that are gone without a mark.
+//! Removes data of deleted tools that have no deletion mark.
 //!
-//! Hosts of older versions took away the record of a deleted endpoint first, and then what the endpoint kept. Where that was cut short,
-//! keys, files, secrets and log lines are left of which nothing says that they are to go. A [round](Kept) comes by everyone who keeps
-//! something, a part at a turn, and [marks](super::deletion) those of whom there is no record: the job of deletions does the rest.
+//! Older versions deleted the record of a tool first, and its data afterwards. An interruption left keys, files,
+//! secrets and log lines that nothing marks for removal. A [round](Kept) visits all tools with data, part by part, and
+//! [marks](super::deletion) those without a record. The deletion job does the rest.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -16,40 +16,51 @@ use super::{
     entry::ENDPOINTS,
 };
 
-/// How often a round begins.
+/// Minimum interval between the starts of two rounds.
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How old an endpoint is before it is looked for: a newer one may have a record of which this host has not heard.
+/// Minimum age of a tool to check, in milliseconds. A newer one may have a record that this host has not received yet.
 const OLD_MS: u64 = 60 * 60 * 1_000;
 
-/// Records that are read at once, and their bytes.
+/// Maximum records read at once, and their maximum bytes.
 const SOME: usize = 100;
 const SOME_BYTES: usize = 4 << 20;
 
 impl Catalog {
-    /// Marks endpoints as deleted that keep something and have no record: a turn of each round that is due. For a job that one host does at
-    /// a time.
+    /// Marks tools as deleted that have data but no record. Runs one turn of each round that is due. Only one host may
+    /// run it at a time.
     ///
     /// # Errors
     ///
-    /// The store's; the next turn comes by the same again.
+    /// Errors of the store. The next turn visits the same tools again.
     pub async fn mark_orphans(&self) -> Result<(), StoreError> {
         let now = self.now_for_sure().await?;
+        let mut ended = Ok(());
         for kept in Kept::ALL {
-            if !round::is_due(&*self.store, kept.round(), EVERY, now).await? {
-                continue;
+            // An unreadable row of one kind does not hold up the others.
+            if let Err(error) = self.mark_orphans_of(&kept, now).await {
+                tracing::warn!(round = kept.round(), %error, "data of deleted tools could not be looked for");
+                ended = Err(error);
             }
-            let mut turn = kept.turn(&*self.store, now).await?;
-            for id in self.without_record(std::mem::take(&mut turn.found), now).await? {
-                tracing::info!(endpoint.id = %id, "an endpoint was deleted by an older version, and what it kept is removed now");
-                self.mark(&id).await?;
-            }
-            turn.end().await?;
         }
-        Ok(())
+        ended
     }
 
-    /// Those of `ids` that the store has no record of, and no mark either. None where a record does not read: it may be of any of them.
+    /// Marks the tools that have data of one kind but no record, if its turn is due.
+    async fn mark_orphans_of(&self, kept: &Kept, now: Timestamp) -> Result<(), StoreError> {
+        if !round::is_due(&*self.store, kept.round(), EVERY, now).await? {
+            return Ok(());
+        }
+        let mut turn = kept.turn(&*self.store, now).await?;
+        for id in self.without_record(std::mem::take(&mut turn.found), now).await? {
+            tracing::info!(endpoint.id = %id, "an endpoint was deleted by an older version, and what it kept is removed now");
+            self.mark(&id).await?;
+        }
+        turn.end().await
+    }
+
+    /// Returns those of `ids` that have neither a record nor a mark in the store. Returns none if a record is
+    /// unreadable, because it may belong to any of them.
     async fn without_record(&self, ids: Vec<EndpointId>, now: Timestamp) -> Result<HashSet<EndpointId>, StoreError> {
         let all = self.all();
         let is_old = |id: &EndpointId| id.made_at().0.saturating_add(OLD_MS) < now.0;
@@ -61,7 +72,7 @@ impl Catalog {
             page.iter().for_each(|mark| _ = left.remove(&mark.key.1));
             marks = rest;
         }
-        // What this host has in memory may be less than the store has.
+        // The store may have more records than this host has in memory.
         let mut records = ENDPOINTS.all().within(SOME_BYTES);
         while !left.is_empty()
             && let Some(page) = ENDPOINTS.next(&*self.store, &mut records, SOME).await?
@@ -79,7 +90,7 @@ impl Catalog {
         Ok(left)
     }
 
-    /// Leaves the mark that its deletion would have left.
+    /// Writes the mark that a deletion would have written.
     async fn mark(&self, id: &EndpointId) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         batch.put(&DELETIONS, &(Timestamp(0), id.clone()), &Deletion::of_nobody());

@@ -9,7 +9,7 @@ use tollhouse_tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_ob
 use super::{Catalog, Draft, HandlerDraft};
 use crate::safety::{Reach, line_of_code_from_strings, reaches};
 
-/// What to use where a package makes code from strings.
+/// Advice for packages that create code from strings.
 const INSTEAD: &str =
     "use a package that does not, or have it write its code before you publish (ajv's standalone code, precompiled templates)";
 
@@ -99,7 +99,7 @@ fn odd(draft: &Draft) -> Vec<String> {
     warnings
 }
 
-/// Why the guard refuses every host that an entry of `allowedHosts` stands for.
+/// Returns why the guard rejects every host that an entry of `allowedHosts` covers.
 fn unreachable(entry: &str) -> Option<&'static str> {
     let entry = entry.strip_prefix("*.").unwrap_or(entry).to_ascii_lowercase();
     match entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {

@@ -31,7 +31,7 @@ const CONNECTIONS: usize = 4_096;
 /// Default limit on concurrent connections of one address.
 const ADDRESS_CONNECTIONS: usize = 256;
 
-/// Streams at once that follow logs, calls or events, and those of one address, when nothing else is set.
+/// Default limits on concurrent streams that follow logs, calls or events: in all, and of one address.
 const FOLLOWERS: usize = 1_024;
 const ADDRESS_FOLLOWERS: usize = 64;
 
@@ -173,7 +173,7 @@ pub struct HttpSettings {
 pub struct IntakeSettings {
     /// Limits on connections and request heads.
     pub connections: ConnectionSettings,
-    /// Of streams that follow logs, calls or events.
+    /// Limits on streams that follow logs, calls or events.
     pub followers: FollowerSettings,
     /// Limits on request bodies.
     pub bodies: BodySettings,
@@ -181,12 +181,12 @@ pub struct IntakeSettings {
     pub answers: AnswerSettings,
 }
 
-/// How many streams follow logs, calls or events at once. `None` is no limit.
+/// Limits on concurrent streams that follow logs, calls or events. `None` means no limit.
 #[derive(Debug, Clone)]
 pub struct FollowerSettings {
-    /// In all.
+    /// Maximum for all addresses together.
     pub most: Option<usize>,
-    /// Of one client address.
+    /// Maximum of one client address.
     pub most_of_address: Option<usize>,
 }
 

@@ -9,7 +9,8 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network, OwedLimits, UNRESOLVED_AFTER,
+    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, Network, OwedLimits, PaymentConfig,
+    UNRESOLVED_AFTER,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
@@ -31,7 +32,7 @@ const DEFAULT_CONFIRMATIONS: u64 = 1;
 /// Maximum number of blocks, because a call waits for them for at most a minute.
 const MOST_CONFIRMATIONS: u64 = 64;
 
-/// Most hours that can be set for asking how a settlement ended: a year.
+/// Maximum hours to keep asking how a settlement ended: a year.
 const MOST_UNRESOLVED_HOURS: u64 = 8_760;
 
 /// Default validity of a quote, in milliseconds.
@@ -40,10 +41,10 @@ const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
 /// Maximum validity of a quote, in milliseconds, because a builder's price change waits for it.
 const MOST_QUOTE_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// The most runs that one payment can be settled for before them.
+/// Maximum runs for one payment that was settled before its run.
 const MOST_PAID_RUNS: i64 = 1_000;
 
-/// The longest that such runs can be begun, in milliseconds: the record of each such payment is kept as long.
+/// Maximum time in which such runs can begin, in milliseconds. The payment's record is kept as long.
 const MOST_PAID_RUN_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 
 flags! {
@@ -154,9 +155,9 @@ pub struct MoneySettings {
     pub gas_key: Option<Hidden>,
     /// Limits on gas spent by settlements that do not pay.
     pub gas: GasLimits,
-    /// For how long anybody is asked how a settlement ended.
+    /// How long to keep asking how a settlement ended.
     pub unresolved_after: Duration,
-    /// How often a tool is run again for a payment that was settled before the run.
+    /// Limits on repeated runs for a payment that was settled before its run.
     pub owed: OwedLimits,
     /// How offers and receipts in challenges and settlements are signed.
     pub offer_format: OfferFormat,
@@ -187,6 +188,15 @@ pub struct NetworkSettings {
     pub rpc_url: Option<Hidden>,
     /// Number of blocks that a settlement needs before it counts, including its own. Default: 1.
     pub confirmations: u64,
+}
+
+impl MoneySettings {
+    /// Returns the settings that the gate of payments needs, with limits on runs without a payment.
+    #[must_use]
+    pub fn payments(&self, failed_runs: FailedRuns) -> PaymentConfig {
+        let accepted = self.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
+        PaymentConfig { accepted, failed_runs, gas: self.gas, unresolved_after: self.unresolved_after, owed: self.owed }
+    }
 }
 
 impl MoneyFlags {

@@ -100,7 +100,7 @@ pub enum Kind {
     /// A reorganization of the chain undid a settlement, or its transaction is in a block again.
     #[serde(rename = "payment.reorganized")]
     PaymentReorganized,
-    /// Nobody has said for long whether a payment was taken, and nobody is asked any more: an admin decides.
+    /// The result of a payment stayed unknown until the host stopped asking. An admin decides.
     #[serde(rename = "payment.unresolved")]
     PaymentUnresolved,
     /// A secret was set or replaced.

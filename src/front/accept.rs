@@ -1,9 +1,9 @@
-//! The media types that a client takes (RFC 9110, 12.5.1).
+//! The media types that a client accepts (RFC 9110, section 12.5.1).
 
 use axum::http::{HeaderMap, header};
 
-/// The weight of a media type such as `text/event-stream`, from 0 to 1, by the most specific range that has it; 0 where none has.
-/// `None` without any `Accept`: everything is taken then.
+/// Returns the weight of a media type such as `text/event-stream`, from 0 to 1. The most specific range that matches
+/// counts; without a match the weight is 0. `None` means that there is no `Accept` header, so everything is accepted.
 pub fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
     let kind = media_type.split('/').next().unwrap_or_default();
     let mut any = false;
@@ -19,7 +19,7 @@ pub fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
                 Some(("*", "*")) => 1,
                 _ => continue,
             };
-            // Of ranges that are as specific, the heavier counts.
+            // Among equally specific ranges, the highest weight counts.
             let weight = words.find_map(weight_in).unwrap_or(1.0);
             if specific > best.0 || specific == best.0 && weight > best.1 {
                 best = (specific, weight);
@@ -29,14 +29,14 @@ pub fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
     any.then_some(best.1)
 }
 
-/// Whether a media type is named itself, not by a wildcard.
+/// Returns whether `Accept` names a media type explicitly, not by a wildcard.
 pub fn is_named(headers: &HeaderMap, media_type: &str) -> bool {
     let values = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     let mut names = values.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or_default().trim());
     names.any(|name| name.eq_ignore_ascii_case(media_type))
 }
 
-/// The weight that a parameter is; `None` for another one.
+/// Parses a `q=` parameter as a weight. Returns `None` for any other parameter.
 fn weight_in(parameter: &str) -> Option<f32> {
     let (name, value) = parameter.split_once('=')?;
     let weight = value.trim().parse::<f32>().ok().filter(|weight| (0.0..=1.0).contains(weight));

@@ -1,16 +1,16 @@
-//! Who asks, by address.
+//! Client addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::{extract::ConnectInfo, http::Extensions};
 
-/// Whose request it is. One that came over no connection is nobody's.
+/// Returns the address of the client. A request without a connection has the unspecified address.
 pub fn peer(request: &Extensions) -> IpAddr {
     let peer = request.get::<ConnectInfo<SocketAddr>>();
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip().to_canonical())
 }
 
-/// What counts as one client: who has an address of IPv6 has a /64.
+/// Returns the network that counts as one client: the address for IPv4, the /64 for IPv6.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -18,7 +18,7 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The host in a URL as names have it: that of IPv6 with dashes in place of its colons.
+/// Returns the host of a URL for use in names. The colons of an IPv6 address become dashes.
 pub fn host_name(url: &str) -> String {
     let url = url::Url::parse(url).ok();
     let host = url.as_ref().and_then(url::Url::host_str).unwrap_or("localhost");

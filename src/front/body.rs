@@ -1,7 +1,7 @@
-//! Bodies of requests: read here alone, within their limits of size and time, and of the memory that all of them have.
+//! Reads request bodies, within limits of size, time and total memory. Nothing else reads them.
 //!
-//! What is held counts from a body's first piece until its last copy is gone. A body that comes in one piece is not counted:
-//! it is no more than what each connection may have in its buffer.
+//! A body counts against the memory limit from its first chunk until its last copy is dropped. A body that arrives in
+//! one chunk is not counted, because it fits into the buffer that each connection has anyway.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -23,20 +23,20 @@ use tollhouse_tool::not_json;
 
 use super::{fault::Fault, faults::Code, intake::Intake, quota::Share};
 
-/// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
+/// Maximum body of a management request, in bytes: the largest handler source, escaped as JSON.
 pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
 
-/// Largest body of a request that a stranger may make and that is no call, in bytes.
+/// Maximum body of an unauthenticated request other than a call, in bytes.
 pub const SMALL_BODY_BYTES: usize = 16 << 10;
 
-/// Most bytes of a body that is refused which are read and thrown away, and the most time for that.
+/// Maximum bytes of a rejected body to read and discard, and the maximum time for that.
 const DRAIN_BYTES: usize = 8 << 20;
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Least room that a body of several pieces gets.
+/// Minimum buffer for a body of several chunks, in bytes.
 const LEAST_ROOM: usize = 16 << 10;
 
 /// Why a body was not read.
@@ -57,10 +57,11 @@ impl From<Unread> for Fault {
     }
 }
 
-/// The whole body of a request of `peer` with these headers, if it has at most `limit` bytes.
+/// Reads the whole body of a request from `peer`, up to `limit` bytes.
 ///
-/// Of what is refused some more is read and thrown away: a client that is still sending when the connection closes never
-/// sees why. A client that waits for `100 Continue` sends nothing yet, and gets the refusal in its place.
+/// After a rejection, some more of the body is read and discarded. A client that is still sending when the connection
+/// closes would never see the error. A client that waits for `100 Continue` has sent nothing yet and gets the error
+/// instead.
 pub async fn read(intake: &Intake, peer: IpAddr, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Fault> {
     let settings = &intake.bodies;
     let mut stream = body.into_data_stream();
@@ -92,12 +93,12 @@ pub async fn read(intake: &Intake, peer: IpAddr, headers: &HeaderMap, body: Body
     Ok(without_mark(gathered.map_or_else(Bytes::new, Bytes::from_owner)))
 }
 
-/// The text without a byte order mark, which readers of JSON may skip (RFC 8259, 8.1).
+/// Removes a byte order mark, which JSON parsers may ignore (RFC 8259, section 8.1).
 fn without_mark(text: Bytes) -> Bytes {
     if text.starts_with(MARK) { text.slice(MARK.len()..) } else { text }
 }
 
-/// Whether a client sends its body only once it is asked to (RFC 9110, 10.1.1).
+/// Returns whether the client waits for `100 Continue` before it sends the body (RFC 9110, section 10.1.1).
 fn waits(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
@@ -111,18 +112,18 @@ async fn drain(mut stream: BodyDataStream) {
     }
 }
 
-/// What there is of a body, and its share of the memory for bodies.
+/// The chunks of a body received so far, with their share of the memory for bodies.
 #[derive(Default)]
 struct Gathered {
     bytes: Vec<u8>,
-    /// Bytes that the share is for.
+    /// Bytes that the share covers.
     room: usize,
     share: Option<Share>,
 }
 
 impl Gathered {
-    /// Adds what came, for which `hold` takes a share of the memory for bodies. What is yet to come is what `stream` says of it, and no
-    /// more is taken for it than there is already.
+    /// Appends a chunk, and gets a share of the memory for bodies from `hold`. The share includes the remaining length
+    /// announced by `stream`, but no more than the bytes received so far.
     fn push(
         &mut self,
         chunk: &[u8],
@@ -150,7 +151,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Gives all of it back.
+    /// Drops the bytes and the share.
     fn clear(&mut self) {
         *self = Self::default();
     }
@@ -162,16 +163,16 @@ impl AsRef<[u8]> for Gathered {
     }
 }
 
-/// Refuses a body that is not said to be JSON, and one that is compressed or not UTF-8.
+/// Checks that a body is declared as JSON, uncompressed and UTF-8.
 pub fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
     if !headers.contains_key(header::CONTENT_TYPE) {
-        // Pages of other sites can send a body without a type and without asking first.
+        // Pages of other sites can send a body without a type and without a preflight.
         return Err(unsupported("the body has no `Content-Type`; send `application/json`"));
     }
     check_call(headers)
 }
 
-/// The same for the input of a call, which is JSON without a `Content-Type` as well.
+/// Like [`check_json`], for the input of a call, where `Content-Type` is optional.
 pub fn check_call(headers: &HeaderMap) -> Result<(), Fault> {
     let texts = |name: header::HeaderName| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default());
     let codings = texts(header::CONTENT_ENCODING).flat_map(|value| value.split(',')).map(str::trim);
@@ -198,13 +199,13 @@ fn unsupported(message: impl Into<String>) -> Fault {
     Fault::new(Code::UnsupportedMediaType, message)
 }
 
-/// A body as JSON, parsed where a long one holds up nobody.
+/// Parses a body as JSON. A long one is parsed off the runtime's threads.
 pub async fn json(text: &Bytes) -> Result<Bulk, Fault> {
     let parsed = aside(text.len(), || serde_json::from_slice(text).map_err(|error| not_json(text, &error))).await;
     parsed.map(Bulk::new).map_err(|why| Fault::new(Code::InvalidJson, format!("the body is not JSON: {why}")))
 }
 
-/// A member that stays the text that it is, so that its numbers keep digits that a double has no room for.
+/// A field that stays raw JSON text, so that its numbers keep digits that a double cannot hold.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Verbatim(Box<RawValue>);
@@ -215,7 +216,8 @@ impl From<Verbatim> for Bytes {
     }
 }
 
-/// A body with members that are [`Verbatim`]. Only what does not fit is read again, as `Told`, to be told in words.
+/// Deserializes a body with [`Verbatim`] fields. If that fails, deserializes it again as `Told` to get a readable
+/// error.
 pub async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, Fault> {
     if let Ok(read) = aside(text.len(), || serde_json::from_slice(text)).await {
         return Ok(read);
@@ -289,7 +291,7 @@ mod tests {
     fn a_body_of_known_length_gets_no_more_room_than_that() {
         let quota = Quota::new(None, None);
         let mut body = Gathered::default();
-        // 7 bytes are said to come after what has.
+        // The stream announces 7 more bytes.
         let stream = Body::from("the end").into_data_stream();
         body.push(&[0; 5_000], 1 << 20, &stream, hold(&quota)).unwrap();
         assert_eq!(quota.taken(), 5_007);

@@ -1,6 +1,7 @@
-//! Who asks: the admin, a builder, or a stranger.
+//! Callers: the admin, a builder, or an anonymous caller.
 //!
-//! A stranger learns nothing but 401, whatever is asked for: credentials are looked at before the subject is.
+//! Credentials are checked before the subject of a request is looked up. So an anonymous caller gets only 401, whatever
+//! the request is for.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use tollhouse_tool::Owner;
 
 use super::{fault::Fault, faults::Code, names};
 
-/// Who asks, proven by a credential.
+/// An authenticated caller.
 #[derive(Debug, Clone)]
 pub enum Caller {
     /// The operator's admin.
@@ -24,11 +25,11 @@ pub enum Caller {
     Builder(Builder),
 }
 
-/// Who asks, as it was found out on the way to the handler; `None` is a stranger.
+/// The caller, if an earlier layer authenticated the request. `None` means anonymous.
 #[derive(Debug, Clone)]
 pub struct Known(pub Option<Caller>);
 
-/// Those who have a credential.
+/// Checks the credentials of callers.
 #[derive(Debug)]
 pub struct Callers {
     admin: AdminToken,
@@ -36,13 +37,13 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// Those with the admin token, and the builders.
+    /// Returns a check for the admin token and for builder keys.
     #[must_use]
     pub fn new(admin: AdminToken, builders: Arc<Builders>) -> Self {
         Self { admin, builders }
     }
 
-    /// Whose credential the request shows, be they suspended or not.
+    /// Authenticates a request by its credential. The builder may be suspended.
     pub async fn identify(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, Fault> {
         if let Some(Known(known)) = extensions.get() {
             return known.clone().ok_or_else(|| Code::Unauthorized.into());
@@ -55,10 +56,10 @@ impl Callers {
         Ok(Caller::Builder(builder))
     }
 
-    /// The tool that is called, and as whom: as its owner where the request shows their credential. Owners also call what they
-    /// have paused; what an admin holds back is called by nobody.
+    /// Finds the called tool, and whether its owner is calling: the request then shows the owner's credential. Owners
+    /// can also call tools that they have paused. Nobody can call a tool that an admin holds back.
     pub async fn called(&self, calls: &Calls, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), Fault> {
-        // Before the path's subject.
+        // Check the credential before looking up the tool.
         let caller = match names::shows_caller(headers) {
             true => Some(self.identify(headers, &Extensions::new()).await?.admitted()?.owner()),
             false => None,
@@ -69,7 +70,7 @@ impl Callers {
 }
 
 impl Caller {
-    /// Whose endpoints this caller's uploads become.
+    /// Returns the owner of tools that this caller publishes.
     pub fn owner(&self) -> Owner {
         match self {
             Self::Admin => Owner::Platform,
@@ -77,7 +78,7 @@ impl Caller {
         }
     }
 
-    /// As whom the caller changes endpoints.
+    /// Returns the role in which the caller changes tools.
     pub fn by(&self) -> By {
         match self {
             Self::Admin => By::Admin,
@@ -85,7 +86,7 @@ impl Caller {
         }
     }
 
-    /// The caller, unless they are suspended.
+    /// Returns the caller, or an error if they are suspended.
     pub fn admitted(self) -> Result<Self, Fault> {
         match &self {
             Self::Builder(builder) => not_suspended(builder)?,
@@ -94,7 +95,7 @@ impl Caller {
         Ok(self)
     }
 
-    /// Whether the caller may manage what `owner` has.
+    /// Returns whether the caller can manage the resources of `owner`.
     pub fn manages(&self, owner: &Owner) -> bool {
         match self {
             Self::Admin => true,
@@ -103,7 +104,7 @@ impl Caller {
     }
 }
 
-/// Refuses what is a suspended builder's, whoever asks.
+/// Returns an error if the builder is suspended, whoever is asking.
 pub fn not_suspended(builder: &Builder) -> Result<(), Fault> {
     let Some(suspension) = &builder.suspended else { return Ok(()) };
     let why = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();

@@ -1,6 +1,7 @@
-//! Answers as gzip, to who asks for it: lists and documents, never calls.
+//! Compresses lists and documents with gzip for clients that accept it. Answers of calls are never compressed.
 //!
-//! A call's answer is its tool's, and may hold a secret beside what a caller chose: its length would tell of both.
+//! The answer of a call can contain a secret beside input chosen by the caller. Its compressed length would leak
+//! information about the secret.
 
 use std::io::Write as _;
 
@@ -14,38 +15,39 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use tokio::sync::Semaphore;
 
-/// What is smaller is not compressed: it fits into a packet or two as it is.
+/// Minimum size to compress, in bytes. A smaller answer fits into one or two network packets anyway.
 const LEAST_BYTES: u64 = 1 << 10;
 
-/// Most bytes that are compressed on a runtime's thread: that takes well below a millisecond.
+/// Maximum bytes to compress on a runtime thread, which takes well below a millisecond.
 const AT_ONCE: usize = 16 << 10;
-/// Larger answers that are compressed at once. While so many are, further ones go out as they are: nobody waits for it.
+/// Limits how many larger answers are compressed at once. Beyond that, answers are sent uncompressed instead of
+/// waiting.
 static LARGE: Semaphore = Semaphore::const_new(2);
 
-/// Where calls are: no answer there is compressed but those that are marked.
+/// Paths of calls. An answer there is compressed only if it is marked as a [`Document`].
 const NEVER: [&str; 3] = ["/tools/", "/ai/invoke", "/ai/mcp"];
 
-/// Mark of an answer that is a list or a document, where the request does not say so: on a path that has calls as well.
+/// Marks an answer as a list or a document on a path that also serves calls.
 #[derive(Debug, Clone, Copy)]
 pub struct Document;
 
-/// What a request says of its answer's form.
+/// The properties of a request that decide whether to compress its answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// The client takes gzip.
+    /// The client accepts gzip.
     takes_gzip: bool,
-    /// Only an answer with the mark of a [`Document`] is one.
+    /// Only an answer marked as a [`Document`] can be compressed.
     marked_only: bool,
 }
 
-/// What the request says of its answer's form.
+/// Reads the properties of a request that decide whether to compress its answer.
 pub(crate) fn asked(request: &Request) -> Asked {
     let path = request.uri().path();
     let marked_only = request.method() != Method::GET || NEVER.iter().any(|start| path.starts_with(start));
     Asked { takes_gzip: takes_gzip(request.headers()), marked_only }
 }
 
-/// Whether who asks takes gzip.
+/// Returns whether the client accepts gzip.
 pub fn takes_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut any) = (None, false);
     let values = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
@@ -62,7 +64,7 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
     gzip.unwrap_or(any)
 }
 
-/// The answer, compressed where that is asked for and worth it.
+/// Returns the answer, compressed if the client accepts it and it is worthwhile.
 pub(crate) async fn compressed(mut response: Response, asked: Asked) -> Response {
     let Asked { takes_gzip, marked_only } = asked;
     if marked_only && response.extensions().get::<Document>().is_none() || !is_document(&response) {
@@ -71,14 +73,14 @@ pub(crate) async fn compressed(mut response: Response, asked: Asked) -> Response
     response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
     let Some(length) = response.body().size_hint().exact().filter(|length| takes_gzip && *length >= LEAST_BYTES) else { return response };
     let (mut parts, body) = response.into_parts();
-    // It lies in memory already: its length is known.
+    // The length is known, so the body is already in memory.
     let Ok(bytes) = to_bytes(body, usize::try_from(length).unwrap_or(usize::MAX)).await else {
         return Response::from_parts(parts, Body::empty());
     };
     let Some(packed) = packed(bytes.clone()).await else { return Response::from_parts(parts, Body::from(bytes)) };
     parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     parts.headers.remove(header::CONTENT_LENGTH);
-    // Other bytes are another representation: the same record, but not byte for byte.
+    // The compressed bytes are another representation, so the entity tag becomes weak.
     if let Some(weak) = parts.headers.get(header::ETAG).and_then(weakened) {
         parts.headers.insert(header::ETAG, weak);
     }
@@ -95,7 +97,7 @@ fn weakened(etag: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("W/{strong}")).ok()
 }
 
-/// `None` when too many are at it.
+/// Returns the compressed bytes, or `None` if too many answers are being compressed.
 async fn packed(bytes: Bytes) -> Option<Vec<u8>> {
     if bytes.len() <= AT_ONCE {
         return gzip(&bytes);

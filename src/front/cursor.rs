@@ -1,24 +1,25 @@
-//! Cursors: where the next page of a list begins, in a form that no reader makes up.
+//! Cursors: opaque positions of the next page of a list.
 //!
-//! A cursor holds its place and a checksum of that place, the list and what was asked of it, so that one that was changed,
-//! shortened, or given for another list or question is told apart. It is no secret and grants nothing: whoever may read the list may
-//! read it from any place. It outlives the process, and any host of the same version reads it.
+//! A cursor contains its position and a checksum over the position, the list and its query. The checksum rejects a
+//! cursor that was changed, truncated or made for another list or query. A cursor is not secret and grants nothing:
+//! anyone who can read the list can read it from any position. It stays valid after a restart, and on every host of the
+//! same version.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of the checksum.
+/// Length of the checksum, in bytes.
 const CHECK: usize = 8;
-/// Longest cursor, in characters.
+/// Maximum length of a cursor, in characters.
 const LONGEST: usize = 256;
 
-/// The cursor of `place` in the list that `of` names, with all that was asked of it.
+/// Encodes the cursor of `place` in the list and query named by `of`.
 #[must_use]
 pub fn write(of: &[&str], place: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode([place, &check(of, place)].concat())
 }
 
-/// The place that a cursor of this list holds; `None` for one that [`write()`] did not make for it.
+/// Decodes the position of a cursor. Returns `None` if [`write()`] did not make it for this list and query.
 #[must_use]
 pub fn read(of: &[&str], cursor: &str) -> Option<Vec<u8>> {
     let mut place = URL_SAFE_NO_PAD.decode(Some(cursor).filter(|cursor| cursor.len() <= LONGEST)?).ok()?;

@@ -1,10 +1,10 @@
-//! How often one address may show a wrong credential.
+//! Limits wrong credentials per client address.
 //!
-//! An address that guesses is refused for a while whatever it shows then, so that it cannot learn from the refusal that it
-//! has guessed right. Right credentials use nothing up, and requests without one are not looked at.
+//! An address that guesses is rejected for a while even with a right credential, so that the error does not reveal a
+//! right guess. Right credentials do not count toward the limit. Requests without a credential are not checked.
 //!
-//! Any web page can have the browser of an operator send credentials that are wrong. Requests of such pages have a limit of their own: what
-//! they do is never held against the other requests of the browser's address.
+//! Any web page can make an operator's browser send wrong credentials. Requests of pages of other origins therefore
+//! have a separate limit, and do not count against other requests from the browser's address.
 
 use std::{
     net::IpAddr,
@@ -35,12 +35,13 @@ use super::{
     payment::{bearer, credit},
 };
 
-/// The longest debt of an address, however much it has failed: with what it may fail in a minute it is refused for half of that.
+/// All failures of an address are forgiven after this time, however many there were. Such an address is blocked for
+/// about half of it.
 const LONGEST: Duration = Duration::from_secs(2 * 60);
 
-/// The sender of a request: from where, and whether it is a page of another origin that has a browser there send it.
+/// The sender of a request: its network, and whether a page of another origin made the browser send it.
 ///
-/// It is read from the request and handed on: requests are answered by several tasks.
+/// It is read once and passed on, because several tasks answer a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sender {
     network: IpAddr,
@@ -49,13 +50,13 @@ pub struct Sender {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SenderKind {
-    /// A program, or a page of this host.
+    /// A program, or one of this host's pages.
     Client,
     /// A page of another origin, in a browser.
     ForeignPage,
 }
 
-/// Wrong credentials of each client address. Of IPv6, a /64 is one address.
+/// Counts wrong credentials per client network. An IPv6 /64 is one network.
 #[derive(Debug)]
 pub(super) struct Failures {
     of_clients: Arc<Penalties<IpAddr>>,
@@ -65,14 +66,15 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// `per_minute` failures of each address, at once or spread, on the host at `base_url`.
+    /// Returns counters for a host at `base_url` that allow `per_minute` failures per network, in a burst or spread
+    /// out.
     pub(super) fn new(per_minute: NonZeroU32, base_url: &str) -> Self {
         let penalties = || Arc::new(Penalties::new(per_minute, LONGEST));
         let origin = Url::parse(base_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
         Self { of_clients: penalties(), of_foreign_pages: penalties(), origin }
     }
 
-    /// The sender of a request with these headers.
+    /// Returns the sender of a request.
     pub(super) fn sender(&self, address: IpAddr, headers: &HeaderMap) -> Sender {
         let kind = match headers.get(header::ORIGIN) {
             Some(origin) if origin.as_bytes() != self.origin.as_bytes() => SenderKind::ForeignPage,
@@ -81,23 +83,23 @@ impl Failures {
         Sender { network: network(address), kind }
     }
 
-    /// The counts, by their names.
+    /// Returns the counters by name, for sharing between replicas.
     pub(super) fn tallies(&self) -> Tallies {
         let tally = |penalties: &Arc<Penalties<IpAddr>>| Arc::clone(penalties) as Arc<dyn Tally>;
         vec![("credentials", tally(&self.of_clients)), ("credentials-of-pages", tally(&self.of_foreign_pages))]
     }
 
-    /// Forgets addresses whose budget is whole, so that memory stays flat.
+    /// Forgets networks with a full budget, so that memory stays bounded.
     pub(super) fn forget_quiet(&self) {
         self.of_clients.forget_quiet();
         self.of_foreign_pages.forget_quiet();
     }
 
-    /// Why the sender may not show a credential now.
+    /// Checks whether the sender can show a credential now.
     ///
     /// # Errors
     ///
-    /// 429, when it has failed too often.
+    /// 429 if it has failed too often.
     pub(super) fn check(&self, sender: Sender) -> Result<(), Fault> {
         let Some(wait) = self.of(sender).wait(&sender.network, Instant::now()) else { return Ok(()) };
         let most = self.of_clients.per_minute();
@@ -106,12 +108,12 @@ impl Failures {
         Err(Fault::rate_limited(policy, whole_seconds(wait), message))
     }
 
-    /// Remembers that the sender showed a wrong credential.
+    /// Counts a wrong credential of the sender.
     pub(super) fn count(&self, sender: Sender) {
         self.of(sender).count(sender.network, Instant::now());
     }
 
-    /// Counts a credential that is looked up later, if it turns out to be wrong.
+    /// Returns an observer that counts a credential that turns out to be wrong when it is looked up later.
     pub(crate) fn observer(failures: &Arc<Self>, sender: Sender) -> Arc<dyn CredentialObserver> {
         Arc::new(WrongCredentials { failures: Arc::clone(failures), sender })
     }
@@ -124,7 +126,8 @@ impl Failures {
     }
 }
 
-/// Refuses credentials of an address that failed too often, and counts those that are refused as wrong.
+/// Middleware that blocks credentials of a network that failed too often, and counts credentials that are rejected as
+/// wrong.
 pub(super) async fn limit(failures: Option<&Failures>, address: IpAddr, request: Request, next: Next) -> Response {
     let Some(failures) = failures else { return next.run(request).await };
     let (sender, shown) = (failures.sender(address, request.headers()), Shown::by(request.headers()));
@@ -137,7 +140,7 @@ pub(super) async fn limit(failures: Option<&Failures>, address: IpAddr, request:
     if shown == Shown::Nothing || code_of(&response) != Some(Code::Unauthorized) {
         return response;
     }
-    // A foreign token is a wrong credential only here, where one of ours was wanted.
+    // A foreign token counts as a wrong credential only here, where one of the host's own was required.
     if let Err(refused) = failures.check(sender) {
         return refused.into_response();
     }
@@ -145,11 +148,12 @@ pub(super) async fn limit(failures: Option<&Failures>, address: IpAddr, request:
     response
 }
 
-/// What a request shows of who it comes from.
+/// The kind of credential that a request shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Nothing,
-    /// A bearer token that is no credit's: a wrong credential where one is wanted, and nothing elsewhere.
+    /// A bearer token that is not a developer credit. It is a wrong credential where one is required, and ignored
+    /// elsewhere.
     Foreign,
     Ours,
 }
@@ -166,7 +170,7 @@ impl Shown {
     }
 }
 
-/// Counts a credential that is yet to be looked up against the address that showed it, if it is wrong.
+/// Counts a wrong credential that is looked up later, against the sender.
 #[derive(Debug)]
 struct WrongCredentials {
     failures: Arc<Failures>,

@@ -1,4 +1,4 @@
-//! A fault on its way out: a row of the table, with what it says of this request.
+//! API errors: a row of the error table, with the details of a request.
 
 mod from;
 mod paid;
@@ -19,30 +19,30 @@ tokio::task_local! {
     pub static REQUEST: RequestId;
 }
 
-/// Why a front refuses a request, or did not answer it well.
+/// An error that a front end returns for a request.
 #[derive(Debug)]
 pub struct Fault {
     code: Code,
     message: String,
-    /// In place of the row's.
+    /// Replaces the hint of the row.
     hint: Option<Cow<'static, str>>,
-    /// More members of `error`.
+    /// Further fields of `error`.
     details: Option<Box<Map<String, Value>>>,
     retry_after_secs: Option<u64>,
-    /// What was used up, where something was.
+    /// The rate limit that was exceeded, if any.
     policy: Option<Policy>,
-    /// What is asked for, where it is for a payment that the request was refused.
+    /// The payment challenge of a 402, or of a payment that was made for something else.
     challenge: Option<Arc<Challenge>>,
-    /// What was charged before its run, and not answered.
+    /// The charge of a call that was charged before its run and returned no answer.
     paid: Option<Arc<PaidFailure>>,
 }
 
-/// A time as `Retry-After` tells it: no less than it is.
+/// Returns a time in whole seconds, rounded up, for `Retry-After`.
 pub(crate) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// So much in so much time, as headers tell it: draft-ietf-httpapi-ratelimit-headers.
+/// A rate limit, as the `RateLimit` headers describe it (draft-ietf-httpapi-ratelimit-headers).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
     pub(crate) name: &'static str,
@@ -51,51 +51,51 @@ pub(crate) struct Policy {
 }
 
 impl From<Code> for Fault {
-    /// With the row's sentence as its message.
+    /// Returns an error with the row's sentence as its message.
     fn from(code: Code) -> Self {
         Self::new(code, code.row().sentence)
     }
 }
 
 impl Fault {
-    /// A refusal by this row of the table, with a message of its own.
+    /// Returns an error with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, details: None, retry_after_secs: None, policy: None, challenge: None, paid: None }
     }
 
-    /// `invalid_request`: the request itself cannot be read.
+    /// Returns an `invalid_request` error: the request itself cannot be read.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidRequest, message)
     }
 
-    /// A member of a body that cannot be; `code` says of what.
+    /// Returns an error for an invalid field of a body. `code` names the kind of body.
     pub fn invalid(code: Code, message: impl Into<String>, pointer: &str) -> Self {
         Self::new(code, message).with("pointer", json!(pointer))
     }
 
-    /// No tool has this slug.
+    /// Returns the error for a slug that no tool has.
     pub fn unknown_endpoint(slug: &str) -> Self {
         CallError::unknown_endpoint(slug).into()
     }
 
-    /// An address has used up what `policy` gives it, for so many seconds.
+    /// Returns the error for an address that has used up `policy`. It can retry after this many seconds.
     pub(crate) fn rate_limited(policy: Policy, seconds: u64, message: impl Into<String>) -> Self {
         Self { policy: Some(policy), ..Self::new(Code::RateLimited, message).retry_after(seconds) }
     }
 
-    /// Adds what the caller can do next.
+    /// Sets the hint: the next step for the caller.
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds `Retry-After`, in seconds.
+    /// Sets `Retry-After`, in seconds.
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_secs = Some(seconds);
         self
     }
 
-    /// Adds a member to `details`.
+    /// Adds a field to `error`.
     pub fn with(mut self, name: &'static str, value: Value) -> Self {
         self.details.get_or_insert_default().insert(name.to_owned(), value);
         self
@@ -106,17 +106,17 @@ impl Fault {
         self
     }
 
-    /// Its row of the table.
+    /// Returns the code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// Its message, as the caller reads it.
+    /// Returns the message for the caller.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// After how many seconds it may go well, where that is known.
+    /// Returns the seconds after which a retry may succeed, if known.
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.retry_after_secs
     }
@@ -125,12 +125,12 @@ impl Fault {
         self.policy
     }
 
-    /// What is asked for: of each 402, and of a payment that was made for something else.
+    /// Returns the payment challenge. Every 402 has one, and so does a payment that was made for something else.
     pub fn challenge(&self) -> Option<&Challenge> {
         self.challenge.as_deref()
     }
 
-    /// `error` of the envelope.
+    /// Returns the `error` object of the envelope.
     pub fn error(&self) -> Value {
         let row = self.code.row();
         let mut error = json!({ "code": row.name, "fault": row.fault.as_str(), "message": self.message });
@@ -151,7 +151,7 @@ impl Fault {
         error
     }
 
-    /// What is wrong, as one of several: all of it but who asked.
+    /// Returns the error as one entry of a list: `error` without `requestId` and `charged`.
     pub fn problem(&self) -> Value {
         let mut error = self.error();
         if let Some(members) = error.as_object_mut() {
@@ -160,7 +160,7 @@ impl Fault {
         error
     }
 
-    /// The envelope. Of a 402 it is for streams, which have no headers: with the challenge under `paymentRequired`.
+    /// Returns the envelope. A 402 has its challenge under `paymentRequired`, for streams, which have no headers.
     pub fn envelope(&self) -> Value {
         match (self.code, &self.challenge) {
             (Code::PaymentRequired, Some(challenge)) => {

@@ -1,22 +1,23 @@
-//! The table of faults: whatever a front refuses has one of these codes, and each code has one row.
+//! The table of API errors: each error of a front end has one of these codes, and each code has one row.
 //!
-//! Both fronts and the documents read it. A code is answered somewhere and told by a test: `tests/tidy.rs` holds both.
+//! Both front ends and the documentation read the table. `tests/tidy.rs` checks that each code is returned somewhere
+//! and tested.
 
 use axum::http::StatusCode;
 
-/// Who can mend it.
+/// The party that can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Party {
-    /// Who asked.
+    /// The caller.
     Caller,
-    /// The builder of what was called.
+    /// The builder of the called tool.
     Tool,
-    /// Who runs the host.
+    /// The operator of the host.
     Host,
 }
 
 impl Party {
-    /// As the envelope says it.
+    /// Returns its name in the envelope.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -27,19 +28,19 @@ impl Party {
     }
 }
 
-/// Whether money moved.
+/// Whether the caller was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charged {
-    /// It did not.
+    /// Not charged.
     No,
-    /// Once, when the call ended that the payment was for.
+    /// Charged once, when the call that the payment was for ended.
     Earlier,
-    /// Until the open settlement is resolved.
+    /// Unknown until the open settlement is resolved.
     Unknown,
 }
 
 impl Charged {
-    /// As logs and documents say it.
+    /// Returns its name in logs and documentation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,26 +51,26 @@ impl Charged {
     }
 }
 
-/// All that is always so of a code.
+/// The fixed properties of a code.
 #[derive(Debug)]
 pub struct Row {
-    /// What programs read. Two codes share a name where a program may treat them alike.
+    /// The name for programs. Two codes share a name if a program can treat them alike.
     pub name: &'static str,
-    /// As HTTP says it.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// Who can mend it.
+    /// The party that can fix it.
     pub fault: Party,
-    /// Whether money moved.
+    /// Whether the caller was charged.
     pub charged: Charged,
-    /// What it means; also the message, where there is nothing more particular to say.
+    /// The meaning. It is also the message unless there is a more specific one.
     pub sentence: &'static str,
-    /// What to do about it.
+    /// The next step for the caller.
     pub hint: Option<&'static str>,
 }
 
 macro_rules! codes {
     ($($code:ident $name:literal $status:ident $fault:ident $charged:ident $sentence:literal $($hint:literal)?;)*) => {
-        /// What a request was refused for.
+        /// The code of an API error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $(#[doc = $sentence] $code,)* }
 
@@ -77,7 +78,7 @@ macro_rules! codes {
             /// All codes, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
-            /// What stands in the table.
+            /// Returns the row of the code.
             #[must_use]
             pub const fn row(self) -> &'static Row {
                 match self {

@@ -1,4 +1,5 @@
-//! The client's address where a proxy passes requests on: as a trusted proxy names it, and else the one that the connection is from.
+//! The client's address behind a proxy: the one that a trusted proxy names, otherwise the peer address of the
+//! connection.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -13,40 +14,40 @@ use url::{Host, Url};
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The settings that make clients behind a proxy known by their addresses.
+/// The setting that makes the host see client addresses behind a proxy.
 const REMEDY: &str =
     "set TOLLHOUSE_TRUSTED_PROXIES to the proxy's address (127.0.0.1,::1 on this machine) and have it send X-Forwarded-For";
 
-/// The setting that makes addresses in answers those that clients reach the host at.
+/// The setting that makes URLs in answers those at which clients reach the host.
 const BASE_URL_REMEDY: &str = "set TOLLHOUSE_BASE_URL (--base-url) to the https URL that the proxy is reached at";
 
-/// Something about how the host is reached that an operator should look at.
+/// A warning for the operator about how the host is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// For programs.
+    /// The code, for programs.
     pub code: &'static str,
-    /// For people.
+    /// The message, for people.
     pub message: String,
-    /// The settings to change.
+    /// The setting to change.
     pub remedy: &'static str,
 }
 
-/// The proxies that are trusted to name the client's address.
+/// The proxies trusted to name the client's address.
 #[derive(Debug)]
 pub struct Proxies {
     settings: ProxySettings,
     /// The host is meant to be reached through a proxy on this machine.
     expected: bool,
-    /// A proxy that is not trusted has passed on a request.
+    /// An untrusted proxy has forwarded a request.
     seen: AtomicBool,
-    /// Clients that come over https would not be told their URL of the host.
+    /// The base URL is not a public https URL, so answers would contain the wrong URL for clients that use https.
     is_base_url_plain: bool,
-    /// A proxy has passed on a request that came to it over https.
+    /// A proxy has forwarded a request that it received over https.
     seen_https: AtomicBool,
 }
 
 impl Proxies {
-    /// Of a host that listens at this address and is reached at this URL.
+    /// Returns the proxies of a host that listens at `listen` and is reached at `base_url`.
     #[must_use]
     pub fn new(settings: &ProxySettings, listen: IpAddr, base_url: &str) -> Self {
         Self {
@@ -58,7 +59,7 @@ impl Proxies {
         }
     }
 
-    /// Logs the warning that applies before the first request.
+    /// Logs the warning that applies before the first request, if any.
     pub fn warn_at_start(&self) {
         if self.expected {
             let Warning { message, .. } = expected();
@@ -66,7 +67,7 @@ impl Proxies {
         }
     }
 
-    /// The warnings that apply now.
+    /// Returns the warnings that apply now.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let of_trust = match (self.seen.load(Relaxed), self.expected) {
@@ -77,7 +78,7 @@ impl Proxies {
         of_trust.into_iter().chain(self.seen_https.load(Relaxed).then(base_url_missing)).collect()
     }
 
-    /// The client's address of a request that came from `peer`.
+    /// Returns the client's address of a request received from `peer`.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
         let is_trusted = self.trusts(peer);
@@ -99,10 +100,11 @@ impl Proxies {
         client
     }
 
-    /// Whether requests of this address are passed on for others.
+    /// Returns whether an address is a trusted proxy.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        // A network of IPv6 that has all of IPv4 in it, such as `::/0`, has an IPv4 address in its IPv6 form (RFC 4291, section 2.5.5.2).
+        // An IPv6 network that covers all of IPv4, such as `::/0`, contains IPv4 addresses in their mapped form (RFC
+        // 4291, section 2.5.5.2).
         let mapped = match address {
             IpAddr::V4(address) => IpAddr::V6(address.to_ipv6_mapped()),
             IpAddr::V6(_) => address,
@@ -110,7 +112,8 @@ impl Proxies {
         self.settings.trusted.iter().any(|network| network.contains(&address) || network.contains(&mapped))
     }
 
-    /// The addresses that proxies have named, the last one first; `None` for what is not an address.
+    /// Iterates over the addresses in the proxy header, last one first. `None` stands for an entry that is not an
+    /// address.
     fn named<'a>(&self, headers: &'a HeaderMap) -> impl Iterator<Item = Option<IpAddr>> + 'a {
         let read: fn(&str) -> Option<IpAddr> = match self.settings.header {
             ForwardedHeader::XForwardedFor => address,
@@ -124,7 +127,7 @@ impl Proxies {
         values.flat_map(move |value| value.to_str().unwrap_or("unknown").rsplit(',').map(read))
     }
 
-    /// Notices a proxy on this machine or in its network that should be trusted.
+    /// Warns once about a nearby proxy that forwards requests but is not trusted.
     fn look(&self, peer: IpAddr, headers: &HeaderMap) {
         let passes_on = || headers.contains_key(&X_FORWARDED_FOR) || headers.contains_key(header::FORWARDED);
         if is_near(peer) && passes_on() && !self.seen.swap(true, Relaxed) {
@@ -133,7 +136,7 @@ impl Proxies {
         }
     }
 
-    /// Notices a proxy that is reached over https while clients are given another URL.
+    /// Warns once about a proxy that clients reach over https while the base URL is not https.
     fn look_for_https(&self, peer: IpAddr, headers: &HeaderMap) {
         if self.is_base_url_plain && !self.seen_https.load(Relaxed) && came_by_https(headers) && !self.seen_https.swap(true, Relaxed) {
             let Warning { message, .. } = base_url_missing();
@@ -142,7 +145,7 @@ impl Proxies {
     }
 }
 
-/// Whether an address is of this machine or of a private network.
+/// Returns whether an address belongs to this machine or to a private network.
 fn is_near(peer: IpAddr) -> bool {
     match peer {
         IpAddr::V4(peer) => peer.is_loopback() || peer.is_private(),
@@ -150,7 +153,8 @@ fn is_near(peer: IpAddr) -> bool {
     }
 }
 
-/// Whether a proxy says that its client came over https: by `X-Forwarded-Proto`, or `proto=` of `Forwarded` (RFC 7239, section 5.4).
+/// Returns whether a proxy reports that its client used https: in `X-Forwarded-Proto`, or in `proto=` of `Forwarded`
+/// (RFC 7239, section 5.4).
 fn came_by_https(headers: &HeaderMap) -> bool {
     let values = |name: &HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     let is_https = |text: &str| text.trim().trim_matches('"').eq_ignore_ascii_case("https");
@@ -162,7 +166,7 @@ fn came_by_https(headers: &HeaderMap) -> bool {
         || values(&header::FORWARDED).flat_map(|value| value.split(',')).any(by_element)
 }
 
-/// The warning for a host that only a proxy on its machine can make public, and that does not trust the proxy.
+/// Returns the warning for a host that is public only through a proxy on its machine and does not trust the proxy.
 #[must_use]
 pub fn before_a_proxy(settings: &ProxySettings, listen: IpAddr, base_url: Option<&str>) -> Option<Warning> {
     let behind = settings.trusted.is_empty() && listen.is_loopback() && base_url.is_some_and(|url| !is_here(url));
@@ -187,7 +191,7 @@ fn base_url_missing() -> Warning {
     Warning { code: "base_url_missing", message: message.to_owned(), remedy: BASE_URL_REMEDY }
 }
 
-/// Whether a URL leads to this machine alone.
+/// Returns whether a URL points to this machine.
 fn is_here(url: &str) -> bool {
     match Url::parse(url).ok().as_ref().and_then(Url::host) {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -197,7 +201,7 @@ fn is_here(url: &str) -> bool {
     }
 }
 
-/// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`.
+/// Parses `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -205,7 +209,7 @@ fn address(text: &str) -> Option<IpAddr> {
     address.ok().map(|address: IpAddr| address.to_canonical())
 }
 
-/// The address in `for=` of an element of `Forwarded` (RFC 7239, section 4).
+/// Parses the address in `for=` of a `Forwarded` element (RFC 7239, section 4).
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     element.split(';').find_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
@@ -241,11 +245,11 @@ mod tests {
             ("127.0.0.1", &["[2001:db8::1]:4711, fd00::1"], "2001:db8::1"),
             ("127.0.0.1", &["[2001:db8::1]"], "2001:db8::1"),
             ("127.0.0.1", &["10.0.0.1, 10.0.0.2"], "10.0.0.1"),
-            // What does not read hides what stands before it.
+            // An invalid entry hides the entries before it.
             ("127.0.0.1", &["192.0.2.1, unknown"], "127.0.0.1"),
             ("127.0.0.1", &["192.0.2.1, , 10.1.2.3"], "10.1.2.3"),
             ("127.0.0.1", &[], "127.0.0.1"),
-            // A client that is no proxy of ours says what it likes.
+            // A client that is not a trusted proxy can claim any address.
             ("192.0.2.9", &["198.51.100.7"], "192.0.2.9"),
         ] {
             let values: Vec<_> = values.iter().map(|value| ("x-forwarded-for", *value)).collect();

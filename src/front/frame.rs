@@ -1,4 +1,4 @@
-//! What stands around the routes of all fronts: the request's id, the limits of an address, and the headers of every answer.
+//! Middleware for all front ends: request ids, limits per address, and headers of every response.
 
 use std::{
     convert::Infallible,
@@ -39,55 +39,57 @@ use super::{
     shared::Shared,
 };
 
-/// How long browsers may keep a preflight's answer.
+/// How long browsers can cache a preflight response.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
-/// Paths where faults are not told in the envelope, and how they are told there: also those of what stands before their front.
+/// Paths whose errors do not use the envelope, with their error format. It also applies to errors of the middleware
+/// before the front end.
 #[derive(Clone)]
 pub struct Wording {
-    /// Whether a path is one of them.
+    /// Returns whether a path belongs to them.
     pub covers: fn(&str) -> bool,
-    /// From the envelope's answer to its own.
+    /// Converts an error in the envelope to the format of these paths.
     pub told: Told,
-    /// Whether browsers let pages of other origins read what is there.
+    /// Whether browsers let pages of other origins read the responses.
     pub others_may_read: bool,
 }
 
-/// Whoever tells what this request is refused for, if it is: what they need of it is kept until then.
+/// Prepares the error format for a request, keeping the parts of the request that it needs.
 pub type Told = Arc<dyn Fn(&Request) -> Teller + Send + Sync>;
 
-/// Tells a fault in words of its own.
+/// Converts an error response to another format.
 pub type Teller = Box<dyn FnOnce(Response) -> BoxFuture<'static, Response> + Send>;
 
-/// Paths that not everybody is let in at, whatever they ask for: what is no route there, too.
+/// Paths with an access check, which also covers paths without a route.
 #[derive(Clone)]
 pub struct Door {
-    /// Whether a path is one of them.
+    /// Returns whether a path belongs to them.
     pub covers: fn(&str) -> bool,
-    /// Refuses whom it does not let in.
+    /// Rejects requests that are not allowed.
     pub check: Check,
 }
 
-/// Looks at a request before it goes anywhere.
+/// Checks a request before it is routed.
 pub type Check = Arc<dyn Fn(&Request) -> Result<(), Fault> + Send + Sync>;
 
-/// The routes of all fronts, who is let in, and how faults are told where not in the envelope.
+/// The routes of all front ends, with their access checks and error formats.
 pub struct Fronts {
     /// The routes.
     pub routes: Router,
-    /// The first that covers a path lets in there.
+    /// The access checks. The first that covers a path applies.
     pub doors: Arc<[Door]>,
-    /// The first that covers a path tells its faults.
+    /// The error formats. The first that covers a path applies.
     pub wordings: Arc<[Wording]>,
 }
 
-/// The routes of all fronts, and what stands around them.
+/// Returns the routes of all front ends inside the middleware.
 #[allow(unreachable_pub, reason = "tests of other crates use it")]
 pub fn framed_routes(
     shared: Arc<Shared>,
     Fronts { routes, doors, wordings }: Fronts,
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
-    // Around the router, which is cheap to clone: a layer of its routes would clone all layers below it for each request.
+    // The middleware wraps the router, which is cheap to clone. A layer on the routes would clone all layers below it
+    // for each request.
     let of_frame = Arc::clone(&shared);
     ServiceBuilder::new()
         .layer(middleware::from_fn(move |request, next| frame(Arc::clone(&of_frame), Arc::clone(&wordings), request, next)))
@@ -96,12 +98,12 @@ pub fn framed_routes(
         .service(worded(routes))
 }
 
-/// The routes, with words for what is none of them.
+/// Adds error responses for unknown paths and methods.
 pub fn worded(routes: Router) -> Router {
     routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed)
 }
 
-/// Preflights are answered before the gate; browsers may read what a payment needs.
+/// Answers preflights before any limit or access check, and lets browsers read the headers that a payment needs.
 fn cors() -> CorsLayer {
     let exposed = [
         &names::PAYMENT_REQUIRED,
@@ -117,20 +119,20 @@ fn cors() -> CorsLayer {
         &header::ETAG,
         &header::RETRY_AFTER,
     ];
-    // Whatever header a page asks for: `*` would not take `Authorization`, and a list has no place for `Mcp-Param-…`. A browser
-    // adds no credential of its own to such requests, so that a page sends nothing but what it knows.
+    // Allow any header that a page requests: `*` does not cover `Authorization`, and a list cannot contain
+    // `Mcp-Param-…`. A browser adds no credentials to such requests, so a page can send only what it knows.
     CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::PUT, Method::DELETE])
         .allow_headers(AllowHeaders::mirror_request())
-        // Nobody but the browser that asked keeps a preflight's answer; other answers do not differ.
+        // Only the browser caches a preflight response, and other responses do not vary by it.
         .vary([])
         .expose_headers(exposed.map(HeaderName::clone))
         .max_age(PREFLIGHT_AGE)
 }
 
-/// Refuses addresses that ask too often, leave too many answers untaken, or showed too many wrong credentials; whom no door lets in; and
-/// requests without one host, or with two credits.
+/// Enforces rate limits, limits on unread answers and on wrong credentials, and access checks. Also rejects a request
+/// without exactly one host, or with two developer credits.
 async fn limit(
     State((shared, doors)): State<(Arc<Shared>, Arc<[Door]>)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -154,7 +156,7 @@ async fn limit(
     failures::limit(shared.limits.failures(), peer.ip(), request, next).await
 }
 
-/// Refuses a request that does not say which host it is for, or says so twice (RFC 9112, section 3.2; RFC 9113, section 8.3.1).
+/// Rejects a request with no host or with two (RFC 9112, section 3.2; RFC 9113, section 8.3.1).
 fn check_host(request: &Request) -> Result<(), Fault> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (host, second) = (hosts.next(), hosts.next());
@@ -164,14 +166,14 @@ fn check_host(request: &Request) -> Result<(), Fault> {
     match host {
         Some(host) if is_host(host) => Ok(()),
         Some(_) => Err(Fault::bad_request("the `Host` header is not a host name or address with an optional port")),
-        // HTTP/2 has it in `:authority`, and HTTP/1.0 need not say it.
+        // HTTP/2 has the host in `:authority`. HTTP/1.0 does not require one.
         None if request.uri().authority().is_some() || request.version() < Version::HTTP_11 => Ok(()),
         None => Err(Fault::bad_request("the request does not say which host it is for").hint("send a `Host` header")),
     }
 }
 
-/// Has the `Host` header name the host that the request's target does: whatever the header says beside that is ignored (RFC 9112,
-/// section 3.2.2; RFC 9113, section 8.3.1).
+/// Sets the `Host` header to the host of the request target, which takes precedence (RFC 9112, section 3.2.2; RFC 9113,
+/// section 8.3.1).
 fn put_host(request: &mut Request) -> Result<(), Fault> {
     let Some(authority) = request.uri().authority() else { return Ok(()) };
     let host = HeaderValue::from_str(authority.as_str()).ok().filter(is_host);
@@ -188,13 +190,13 @@ fn is_host(value: &HeaderValue) -> bool {
     !authority.host().is_empty() && port.map_or(rest.is_empty(), |port| port.is_empty() || port.parse::<u16>().is_ok())
 }
 
-/// What is wrong with a query whose percent-encoding is of no UTF-8: it would be read as something that was not sent.
+/// Returns an error if the percent-encoded query is not UTF-8. It would be read as something that was not sent.
 fn unreadable(uri: &Uri) -> Option<Response> {
     let reads = percent_decode_str(uri.query()?).decode_utf8().is_ok();
     (!reads).then(|| Fault::bad_request("the percent-encoding of the query is not UTF-8").into_response())
 }
 
-/// Gives every request its id, and every answer the headers that keep it what it says it is.
+/// Gives every request an id, and every response its standard headers.
 async fn frame(shared: Arc<Shared>, wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Response {
     if let Some(uri) = without_last_slash(request.uri()) {
         *request.uri_mut() = uri;
@@ -225,8 +227,8 @@ async fn frame(shared: Arc<Shared>, wordings: Arc<[Wording]>, mut request: Reque
     framed(&id, compress::compressed(response, asked).await)
 }
 
-/// The address of an operation without slashes at the end of its path; `None` for one that has none there. Both spellings name the
-/// operation: clients are configured with either, and a redirect would lose the body.
+/// Returns the address of an operation without trailing slashes, or `None` if it has none. Both spellings work, because
+/// clients are configured with either and a redirect would lose the body.
 fn without_last_slash(uri: &Uri) -> Option<Uri> {
     let path = uri.path();
     let is_operation = ["/ai/", "/tools/", "/x402/", "/openapi.json/", "/.well-known/"].iter().any(|start| path.starts_with(start));
@@ -240,12 +242,12 @@ fn without_last_slash(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Which answers of a request give way to a refusal where the memory for answers is full: none that was paid for.
+/// Which answers of a request can be replaced by an error if the memory for answers is full. Paid answers never are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Replaceable {
-    /// All but those of paid calls.
+    /// All answers except those of paid calls.
     Unpaid,
-    /// Lists and documents: what else is answered there does not say in its headers whether it was paid for.
+    /// Lists and documents. The headers of other answers there do not show whether they were paid for.
     Documents,
     Nothing,
 }
@@ -254,7 +256,7 @@ impl Replaceable {
     fn of(request: &Request) -> Self {
         let (path, reads) = (request.uri().path(), matches!(*request.method(), Method::GET | Method::HEAD));
         if path.starts_with("/ai/payments/") {
-            // It is how an answer that was paid for is fetched again.
+            // A caller fetches a paid answer again here.
             Self::Nothing
         } else if reads || path.starts_with("/tools/") || path == "/ai/invoke" {
             Self::Unpaid
@@ -263,7 +265,7 @@ impl Replaceable {
         }
     }
 
-    /// Why the answer does not go out, if it does not.
+    /// Returns the error to send instead of the answer, if there is no memory for it.
     fn refused(self, shared: &Shared, peer: IpAddr, response: &Response) -> Option<Fault> {
         let gives_way = match self {
             Self::Unpaid => !response.headers().contains_key(&names::PAYMENT_ID),
@@ -275,7 +277,7 @@ impl Replaceable {
     }
 }
 
-/// Counts the answer, and what it was refused for, in whichever words that is told.
+/// Counts the response and its error code, whatever its format.
 fn count(response: &Response, code: Option<Code>) {
     let class = ["1xx", "2xx", "3xx", "4xx", "5xx"].get(usize::from(response.status().as_u16() / 100).saturating_sub(1));
     class.into_iter().for_each(|class| RESPONSES.count([class]));
@@ -284,7 +286,7 @@ fn count(response: &Response, code: Option<Code>) {
     }
 }
 
-/// With the headers of every answer.
+/// Adds the headers that every response has.
 pub(super) fn framed(id: &RequestId, mut response: Response) -> Response {
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
@@ -294,12 +296,12 @@ pub(super) fn framed(id: &RequestId, mut response: Response) -> Response {
     response
 }
 
-/// Unknown paths.
+/// Answers an unknown path.
 async fn not_found(uri: Uri) -> Fault {
     Fault::new(Code::NotFound, format!("nothing is at `{}`", uri.path()))
 }
 
-/// Known paths, other methods. The router adds `Allow`.
+/// Answers an unsupported method on a known path. The router adds `Allow`.
 async fn method_not_allowed(method: Method) -> Fault {
     Fault::new(Code::MethodNotAllowed, format!("`{method}` is not for this path; see `Allow`"))
 }

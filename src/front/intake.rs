@@ -1,4 +1,4 @@
-//! Memory that is held for clients, within its limits: connections, bodies of requests, and answers.
+//! Limits on memory used for clients: connections, request bodies and answers.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -12,27 +12,27 @@ use super::{
     quota::{Full, Quota, Share},
 };
 
-/// Answers of so many bytes go out whatever the others hold.
+/// Answers up to this many bytes are always sent, whatever memory is in use.
 const SHORT_BYTES: u64 = 16 << 10;
 
-/// Limits of the memory that is held for clients, and how much of it is used.
+/// Limits on memory used for clients, with current use.
 #[derive(Debug)]
 pub struct Intake {
     pub(crate) connections: ConnectionSettings,
-    /// Limits of request bodies.
+    /// Limits on request bodies.
     pub bodies: BodySettings,
     /// Streams that follow logs, calls or events.
     pub followers: Arc<Quota>,
-    /// Connections that are open.
+    /// Open connections.
     pub open: Arc<Quota>,
-    /// Bytes of bodies that are in memory.
+    /// Bytes of bodies in memory.
     held: Arc<Quota>,
-    /// Bytes of answers that clients have not taken yet.
+    /// Bytes of answers that clients have not read yet.
     pub(crate) answers: Arc<Quota>,
 }
 
 impl Intake {
-    /// Nothing is held yet.
+    /// Returns limits with nothing in use.
     #[must_use]
     pub fn new(settings: &IntakeSettings) -> Self {
         let IntakeSettings { connections, followers, bodies, answers } = settings.clone();
@@ -46,11 +46,11 @@ impl Intake {
         }
     }
 
-    /// A share of the memory for bodies, with so many bytes: of a body, of a head, or of what is made of them.
+    /// Reserves `bytes` of the memory for bodies: for a body, a head or data derived from them.
     ///
     /// # Errors
     ///
-    /// 503, when there is no room for as much.
+    /// 503 if there is not enough room.
     pub fn hold(&self, address: IpAddr, bytes: usize) -> Result<Share, Fault> {
         let mut share = self.held.share(address);
         let message = match share.take(bytes) {
@@ -61,11 +61,11 @@ impl Intake {
         Err(Fault::new(Code::Busy, message).retry_after(1))
     }
 
-    /// Lets an address ask for more, unless it leaves too many answers untaken.
+    /// Checks that an address does not leave too many answers unread.
     ///
     /// # Errors
     ///
-    /// 503, when it has its share of the memory for answers.
+    /// 503 if the address has used up its share of the memory for answers.
     pub(crate) fn takes_answers(&self, address: IpAddr) -> Result<(), Fault> {
         match self.answers.has_all_of_its_share(address) {
             Some(most) => Err(untaken(&format!("your address has {most} bytes of answers that it has not read, its limit"))),
@@ -73,12 +73,12 @@ impl Intake {
         }
     }
 
-    /// Whether an answer of so many bytes that nobody has paid for is held until its client takes it. A short one always is, and one that
-    /// is larger than a limit while no more than half of that is taken.
+    /// Checks that an unpaid answer of this many bytes can be held until its client reads it. A short answer always
+    /// can. An answer larger than a limit can while at most half of that limit is in use.
     ///
     /// # Errors
     ///
-    /// 503, when the memory for answers has no room for it.
+    /// 503 if the memory for answers has no room for it.
     pub(crate) fn holds(&self, address: IpAddr, bytes: u64) -> Result<(), Fault> {
         if bytes <= SHORT_BYTES {
             return Ok(());
@@ -91,7 +91,7 @@ impl Intake {
         Err(untaken(&message))
     }
 
-    /// As metrics.
+    /// Adds the current use to the metrics.
     pub fn measured(&self, samples: &mut Samples) {
         samples.put(&table::CONNECTIONS, [], self.open.taken());
         samples.put(&table::CONNECTIONS_LIMIT, [], self.open.most().unwrap_or_default());
@@ -99,7 +99,7 @@ impl Intake {
         samples.put(&table::ANSWERS_HELD, [], self.answers.taken());
     }
 
-    /// For operators.
+    /// Returns the current use and the limits, for operators.
     pub fn status(&self) -> Value {
         json!({
             "connections": self.open.taken(),

@@ -1,4 +1,4 @@
-//! What the fronts share: who asks and what they may ask for, what is offered as payment, what comes in, and how a fault is told.
+//! The code that all front ends share: callers and their limits, payments, request bodies, and API errors.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What one address may ask for: so many requests, so much of the processor, so many wrong credentials.
+//! Limits per client address: requests, processor time and wrong credentials.
 
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -20,24 +20,24 @@ use super::{
     faults::Code,
 };
 
-/// Frames that an address may send at once beyond those of its requests, as a multiple of those per second.
+/// Burst of HTTP/2 overhead frames, as a multiple of the frames allowed per second.
 const FRAMES_AT_ONCE: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// The limits of each client address.
 #[derive(Debug)]
 pub struct Limits {
-    /// Requests.
+    /// Limit of requests per second.
     rate: Option<Arc<Rate<IpAddr>>>,
-    /// HTTP/2 frames that belong to no request or answer.
+    /// Limit of HTTP/2 frames that belong to no request or answer.
     frames: Option<Arc<Rate<IpAddr>>>,
-    /// Of the processor.
+    /// Shares of the processor.
     shares: Arc<Shares>,
-    /// Wrong credentials.
+    /// Limit of wrong credentials.
     failures: Option<Arc<Failures>>,
 }
 
 impl Limits {
-    /// The limits that are set, on the host at `base_url`.
+    /// Returns the configured limits of a host at `base_url`.
     #[must_use]
     pub fn new(settings: &HttpSettings, shares: Arc<Shares>, base_url: &str) -> Self {
         let failures = settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute, base_url)));
@@ -47,14 +47,14 @@ impl Limits {
         Self { rate, frames, shares, failures }
     }
 
-    /// What is counted of addresses that may come to other hosts as well.
+    /// Returns the counters of addresses that replicas share.
     #[must_use]
     pub fn tallies(&self) -> Tallies {
         let rate = self.rate.iter().map(|rate| ("address", Arc::clone(rate) as Arc<dyn Tally>));
         rate.chain(self.failures.iter().flat_map(|failures| failures.tallies())).collect()
     }
 
-    /// Forgets addresses that have been quiet, so that memory stays flat.
+    /// Forgets addresses that have been quiet, so that memory stays bounded.
     pub fn forget_quiet(&self) {
         if let Some(rate) = &self.rate {
             rate.forget_quiet();
@@ -68,12 +68,12 @@ impl Limits {
         self.shares.forget_quiet();
     }
 
-    /// The counter of HTTP/2 frames that belong to no request or answer, if there is a limit.
+    /// Returns the counter of HTTP/2 frames that belong to no request or answer, if there is a limit.
     pub(super) fn frames(&self) -> Option<&Arc<Rate<IpAddr>>> {
         self.frames.as_ref()
     }
 
-    /// Charges an address for processor time that its connections took beside its requests.
+    /// Charges an address for processor time of its connections outside of requests.
     pub(super) fn spend(&self, address: IpAddr, time: Duration) {
         self.shares.spend(network(address), time);
     }
@@ -82,7 +82,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// 429, when it asks too often.
+    /// 429 if the address exceeds its rate.
     pub(crate) fn count(&self, address: IpAddr) -> Result<(), Fault> {
         let (Some(rate), Some(seconds)) = (&self.rate, self.wait(address)) else { return Ok(()) };
         let message = format!("more than {} requests per second from your address", rate.per_second());
@@ -90,33 +90,33 @@ impl Limits {
         Err(Fault::rate_limited(policy, seconds, message))
     }
 
-    /// Counts a request of an address: seconds until it may make it, if it may not now.
+    /// Counts a request of an address. Returns the seconds until it is allowed, or `None` if it is allowed now.
     pub fn wait(&self, address: IpAddr) -> Option<u64> {
         self.rate.as_ref()?.wait(&network(address))
     }
 
-    /// A turn of an address, of what nobody knows the cost of yet.
+    /// Waits for a turn of an address to use the processor, for work of unknown cost.
     ///
     /// # Errors
     ///
-    /// 429, when it has used more than its share of the processor and others want it.
+    /// 429 if the address has used more than its share of the processor while others need it.
     pub async fn turn(&self, address: IpAddr) -> Result<Turn, Fault> {
         self.shares.turn(network(address), Duration::ZERO).await.map_err(|over| CallError::OverShare(over).into())
     }
 
-    /// Who counts the wrong credentials of requests, if anybody does.
+    /// Returns the counters of wrong credentials, if there is a limit.
     pub(super) fn failures(&self) -> Option<&Failures> {
         self.failures.as_deref()
     }
 
-    /// The sender of a request with these headers, as wrong credentials are counted by. `None` where nobody counts them.
+    /// Returns the sender of a request for counting wrong credentials, or `None` if there is no limit.
     pub fn sender(&self, address: IpAddr, headers: &HeaderMap) -> Option<Sender> {
         Some(self.failures.as_ref()?.sender(address, headers))
     }
 
-    /// The offer, with an observer that counts its developer credit if no credit has the token. An answer that streams, or comes
-    /// in a message, does not say so in its head. A credit that is not looked up, as for a free tool, is not counted: nobody
-    /// learns anything of it.
+    /// Adds an observer to an offered developer credit, which counts it as a wrong credential if the credit does not
+    /// exist. Streamed answers and answers in messages need this, because their HTTP heads do not show it. A credit
+    /// that is never looked up, as for a free tool, is not counted, because it reveals nothing.
     pub fn observed(&self, sender: Option<Sender>, mut offered: Offered) -> Offered {
         if let (Some(failures), Some(sender), Offered::Credit(credit)) = (&self.failures, sender, &mut offered) {
             credit.observer = Some(Failures::observer(failures, sender));
@@ -124,11 +124,11 @@ impl Limits {
         offered
     }
 
-    /// [`Limits::observed`], of an offer that came in a message, where nobody has looked at it before.
+    /// Does the same as [`Limits::observed`] for a payment inside a message, after checking the sender.
     ///
     /// # Errors
     ///
-    /// 429, when credit is offered and its sender has failed too often.
+    /// 429 if a credit is offered and the sender has failed too often.
     pub fn limit_credit(&self, sender: Option<Sender>, offered: Offered) -> Result<Offered, Fault> {
         if let Offered::Credit(_) = &offered {
             self.may_show_credential(sender)?;
@@ -136,23 +136,23 @@ impl Limits {
         Ok(self.observed(sender, offered))
     }
 
-    /// Refuses a sender that shows wrong credentials too often, where nobody has looked at it before.
+    /// Checks a sender of credentials inside a message, which the middleware has not checked.
     ///
     /// # Errors
     ///
-    /// 429, when it has failed too often.
+    /// 429 if the sender has failed too often.
     pub fn may_show_credential(&self, sender: Option<Sender>) -> Result<(), Fault> {
         self.failures.as_ref().zip(sender).map_or(Ok(()), |(failures, sender)| failures.check(sender))
     }
 
-    /// Counts a guess at what a payment was made for, which its payer alone knows, as a wrong credential.
+    /// Counts a wrong guess at the request of a payment as a wrong credential. Only the payer knows that request.
     pub fn wrong_guess(&self, sender: Option<Sender>) {
         if let (Some(failures), Some(sender)) = (&self.failures, sender) {
             failures.count(sender);
         }
     }
 
-    /// Counts a wrong credential that is refused in a message, where nobody looks at the answer's head.
+    /// Counts a wrong credential that was rejected inside a message, where the middleware does not see it.
     pub fn wrong_credential(&self, sender: Option<Sender>, refused: &Fault) {
         if let (Some(failures), Some(sender), Code::Unauthorized) = (&self.failures, sender, refused.code()) {
             failures.count(sender);

@@ -1,5 +1,5 @@
-//! By which names, and from which web pages, the host is reached: what keeps a page that made its own name point to this
-//! machine (DNS rebinding) from using `/ai/mcp`, and from reading the dashboard.
+//! Checks the `Host` and `Origin` headers. This prevents DNS rebinding: a web page whose own name resolves to this
+//! machine cannot use `/ai/mcp` or read the dashboard.
 
 use axum::{
     extract::Request,
@@ -11,33 +11,34 @@ use axum::{
 
 use super::{fault::Fault, faults::Code};
 
-/// Who is let in.
+/// The allowed hosts and origins.
 #[derive(Debug)]
 pub struct AllowedOrigins {
-    /// What the `Host` header may name. Empty: anything.
+    /// Allowed values of the `Host` header. Empty allows any.
     hosts: Vec<Name>,
-    /// What the `Origin` header may be, if it is there. `None`: anything.
+    /// Allowed values of the `Origin` header, if it is present. `None` allows any.
     origins: Option<Vec<Origin>>,
 }
 
-/// A name and, if it matters, its port.
+/// A host name with an optional port. Without a port, any port matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Name {
-    /// In lower case, without the brackets of IPv6.
+    /// In lower case, without the brackets of an IPv6 address.
     host: String,
     port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Origin {
-    /// Of pages that have none.
+    /// The origin `null`, of pages without an origin.
     Null,
-    /// Without port: any port.
+    /// A scheme and a name. Without a port, any port matches.
     At(String, Name),
 }
 
 impl AllowedOrigins {
-    /// `hosts` with or without port, empty for any; `origins` without port, or with `:*`, are of any port, and `None` is any.
+    /// Returns a check for these hosts and origins. Hosts can have a port; no hosts allow any. Origins without a port,
+    /// or with `:*`, allow any port; `None` allows any origin.
     #[must_use]
     pub fn new(hosts: &[String], origins: Option<&[String]>) -> Self {
         let origin = |text: &String| match text.trim().strip_suffix(":*") {
@@ -50,26 +51,26 @@ impl AllowedOrigins {
         }
     }
 
-    /// Lets a request in.
+    /// Checks the host and the origin of a request.
     ///
     /// # Errors
     ///
-    /// 400 for headers that do not read, 403 for those that are not allowed.
+    /// 400 for invalid headers, 403 for headers that are not allowed.
     pub fn check(&self, request: &Request) -> Result<(), Fault> {
         self.check_host(request.uri(), request.headers())?;
         self.check_origin(request.headers())
     }
 
-    /// Lets a request in by the name that it was sent to, from whatever page.
+    /// Checks only the host that a request was sent to.
     ///
     /// # Errors
     ///
-    /// 400 for a name that does not read, 403 for one that is not the host's.
+    /// 400 for an invalid name, 403 for a name that is not allowed.
     pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
         let unread = || Fault::bad_request("the `Host` header does not read");
         let host = match headers.get(header::HOST) {
             Some(value) => Authority::try_from(value.as_bytes()).map_err(|_| unread())?,
-            // HTTP/2 has it in `:authority`.
+            // HTTP/2 has the host in `:authority`.
             None => uri.authority().cloned().ok_or_else(unread)?,
         };
         let allowed = |name: &Name| name.host_is(host.host()) && (name.port.is_none() || name.port == host.port_u16());
@@ -90,7 +91,7 @@ impl AllowedOrigins {
 }
 
 impl Name {
-    /// Out of the settings, where an IPv6 address may stand without brackets.
+    /// Parses a name from the settings, where an IPv6 address can be without brackets.
     fn given(text: &str) -> Self {
         match Authority::try_from(text) {
             Ok(authority) => Self::of(&authority),
@@ -117,7 +118,7 @@ impl Origin {
         Some(Self::At(uri.scheme()?.as_str().to_ascii_lowercase(), Name::of(uri.authority()?)))
     }
 
-    /// Whether this entry of the list takes `origin`, which leaves out the port where it is its scheme's own.
+    /// Returns whether this list entry matches `origin`, which omits the default port of its scheme.
     fn takes(&self, origin: &Self) -> bool {
         match (self, origin) {
             (Self::Null, Self::Null) => true,

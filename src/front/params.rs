@@ -1,4 +1,4 @@
-//! What paths and queries say, as handlers take it: refused in the envelope where it does not fit.
+//! Extractors for path and query parameters. Errors use the envelope.
 
 use axum::{
     extract::{FromRequestParts, Path},
@@ -9,7 +9,7 @@ use tollhouse_base::misfit;
 
 use super::{fault::Fault, faults::Code};
 
-/// A query; what does not fit is 400.
+/// Deserialized query parameters. Invalid ones return 400.
 pub struct QueryParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
@@ -20,7 +20,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
     }
 }
 
-/// What a path names; 400 where that is no text.
+/// Deserialized path parameters. A path that is not UTF-8 returns 400.
 pub struct PathParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
@@ -30,7 +30,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
         let named = Path::from_request_parts(parts, state).await;
         named.map(|Path(named)| Self(named)).map_err(|error| match error.status() {
             StatusCode::BAD_REQUEST => Fault::bad_request("what the path names is no text: percent-encoded, it is UTF-8"),
-            // The route has no such parameters.
+            // The route has no such parameters, which is a bug.
             _ => {
                 tracing::error!(%error, "a path does not fit its handler");
                 Code::Internal.into()

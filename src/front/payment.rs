@@ -1,4 +1,4 @@
-//! What a request offers as payment, and how it is told of a settlement.
+//! Payments in request headers, and settlements in response headers.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,7 +9,7 @@ use tollhouse_money::{CREDIT_PREFIX, CreditOffer, Offered, SettlementNotice, Wir
 
 use super::{fault::Fault, faults::Code, names};
 
-/// The payment that a request's headers carry. Never an error: a bad one is refused by the gate.
+/// Returns the payment in the headers. It never fails: the payment check rejects an invalid payment later.
 pub fn offered(headers: &HeaderMap) -> Offered {
     let text = |name: &HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     if let Some(payload) = text(&names::PAYMENT_SIGNATURE) {
@@ -26,17 +26,18 @@ pub fn offered(headers: &HeaderMap) -> Offered {
     }
 }
 
-/// The quote that a request's headers name. Never an error: one that is none is refused by the call.
+/// Returns the quote id in the headers. It never fails: the call rejects an invalid one later.
 pub fn quote(headers: &HeaderMap) -> Option<String> {
     headers.get(&names::QUOTE_ID).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// What the payment of a request has bought already that is `refused` for what its tool is now, or is no more; else the refusal.
+/// Looks up whether the payment already bought a call that is now `refused` because the tool changed or was deleted.
+/// Returns that call, or else `refused`.
 pub async fn bought(calls: &Arc<Calls>, refused: Fault, asked: Asked<'_>) -> Result<UnderWay<Done>, Fault> {
     match refused.code() {
         code @ (Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired) => match calls.bought(asked).await {
             Ok(performing) => performing.ok_or(refused),
-            // Asked as the tool wants it, it runs.
+            // Repeated in the way that the tool requires, the call runs.
             Err(error) if code == Code::StreamingRequired && matches!(*error, CallError::AnswerOwed(_)) => Err(refused),
             Err(error) => Err(error.into()),
         },
@@ -44,8 +45,8 @@ pub async fn bought(calls: &Arc<Calls>, refused: Fault, asked: Asked<'_>) -> Res
     }
 }
 
-/// The token of a developer credit: in the header that is for it, or as `Authorization: Bearer dc_…`, since many clients
-/// have no other field. A bearer token that is no credit's is left alone.
+/// Returns the token of a developer credit: from its own header or from `Authorization: Bearer dc_…`, which is the only
+/// field of many clients. Other bearer tokens are ignored.
 pub fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     match headers.get(&names::DEVELOPER_CREDIT) {
         Some(token) => Some(String::from_utf8_lossy(token.as_bytes())),
@@ -53,7 +54,7 @@ pub fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Refuses a request that shows one credit in one header and another one in the other.
+/// Rejects a request whose two headers show different developer credits.
 pub(crate) fn check_credit(headers: &HeaderMap) -> Result<(), Fault> {
     let (Some(own), Some(bearer)) = (headers.get(&names::DEVELOPER_CREDIT), bearer_credit(headers)) else { return Ok(()) };
     if own.as_bytes() == bearer.as_bytes() {
@@ -62,7 +63,7 @@ pub(crate) fn check_credit(headers: &HeaderMap) -> Result<(), Fault> {
     Err(Fault::bad_request("`X-Developer-Credit` and `Authorization` show two credits").hint("send the one that is to pay"))
 }
 
-/// The token of `Authorization: Bearer`, whatever it is for.
+/// Returns the token of `Authorization: Bearer`, whatever it is for.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -72,7 +73,7 @@ fn bearer_credit(headers: &HeaderMap) -> Option<&str> {
     bearer(headers).filter(|token| token.starts_with(CREDIT_PREFIX))
 }
 
-/// `PAYMENT-RESPONSE` for v2, `X-PAYMENT-RESPONSE` for v1.
+/// Sets `PAYMENT-RESPONSE` for v2 or `X-PAYMENT-RESPONSE` for v1.
 pub fn settlement(headers: &mut HeaderMap, settled: &SettlementNotice) {
     let name = match settled.version {
         WireVersion::V2 => &names::PAYMENT_RESPONSE,

@@ -1,4 +1,4 @@
-//! Places of streams that stay open until their readers go: among those of the stream's kind, and among connections.
+//! Slots for long-lived streams, which count among streams of their kind and among connections.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -9,24 +9,24 @@ use super::{
     quota::{Full, Quota, Share},
 };
 
-/// When one who found no place may try again, in seconds.
+/// Seconds until a client without a slot can retry.
 const RETRY_SECS: u64 = 30;
 
-/// What a stream has as long as it is open.
+/// The slots of an open stream.
 #[derive(Debug)]
 pub struct Places {
     _stream: Share,
-    /// A stream that stays is a connection, also where HTTP/2 has many on one.
+    /// A long-lived stream counts as a connection even if HTTP/2 shares one among many.
     _connection: Share,
 }
 
 impl Places {
-    /// Places for a stream of `address` among `streams`, which are called `what`, and among all connections. `else_do` says what to do
-    /// where there are none.
+    /// Takes slots for a stream of `address`, among `streams` and among all connections. `what` names the streams and
+    /// `else_do` is the hint in errors.
     ///
     /// # Errors
     ///
-    /// 429 where the address has as many as it may, 503 where all together have.
+    /// 429 if the address is at its limit, 503 if all clients together are.
     pub fn take(streams: &Arc<Quota>, intake: &Intake, address: IpAddr, what: &str, else_do: &'static str) -> Result<Self, Fault> {
         let (mut stream, mut connection) = (streams.share(address), intake.open.share(address));
         let crowded = |full: Full, what: &str| {

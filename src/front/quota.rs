@@ -1,4 +1,4 @@
-//! Quotas of all clients together and of each address: connections, bytes of bodies and of answers.
+//! Quotas per address and for all clients: connections, bytes of bodies and bytes of answers.
 
 use std::{
     collections::HashMap,
@@ -8,15 +8,15 @@ use std::{
 
 use super::address::network;
 
-/// The most of a quota with a reserve that an address may have of the reserve: a thirty-second of small ones.
+/// Maximum amount in use for an address to draw on the reserve. For small quotas, it is a thirty-second of the quota.
 const LITTLE: usize = 64 << 10;
 
-/// Something of which there is so much. `None` is no limit.
+/// A limited resource. `None` means no limit.
 #[derive(Debug)]
 pub struct Quota {
     most: Option<usize>,
     most_of_address: Option<usize>,
-    /// Whether a part is kept for addresses that have little.
+    /// Whether a part is reserved for addresses that use little.
     has_reserve: bool,
     taken: Mutex<Taken>,
 }
@@ -24,55 +24,56 @@ pub struct Quota {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// Of those alone that have some.
+    /// Amounts by network. Networks with nothing have no entry.
     of: HashMap<IpAddr, usize>,
 }
 
-/// Why there is no more.
+/// The limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// All together have this much.
+    /// The limit of all clients, which is this much.
     All(usize),
-    /// The address has this much.
+    /// The limit of the address, which is this much.
     Address(usize),
 }
 
 impl Quota {
-    /// A quota with nothing taken: at most `most` in all and `most_of_address` for one address; `None` sets no limit.
+    /// Returns an unused quota: at most `most` in all and `most_of_address` for one address. `None` sets no limit.
     pub fn new(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
         Arc::new(Self { most, most_of_address, has_reserve: false, taken: Mutex::default() })
     }
 
-    /// The same, of which an eighth is kept for addresses that have [little](LITTLE): others cannot take all that there is from them.
+    /// Returns an unused quota that reserves an eighth for addresses that use [little](LITTLE), so that others cannot
+    /// take everything.
     pub(crate) fn with_reserve(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
         Arc::new(Self { most, most_of_address, has_reserve: true, taken: Mutex::default() })
     }
 
-    /// A share of `address`, which is nothing yet.
+    /// Returns an empty share for `address`.
     pub fn share(self: &Arc<Self>, address: IpAddr) -> Share {
         Share { quota: Arc::clone(self), address: network(address), amount: 0 }
     }
 
-    /// The limit in all; `None` where there is none.
+    /// Returns the limit for all clients, or `None` if there is none.
     pub fn most(&self) -> Option<usize> {
         self.most
     }
 
-    /// Whether `address` may take so much more.
+    /// Checks whether `address` can take `more`, without taking it.
     ///
     /// # Errors
     ///
-    /// What is full.
+    /// The limit that was reached.
     pub(crate) fn has_room(&self, address: IpAddr, more: usize) -> Result<(), Full> {
         self.room(&self.all(), &network(address), more)
     }
 
-    /// The same of something that is there already. What is larger than a limit is let in as long as no more than half of that is taken:
-    /// else it would be refused for ever.
+    /// Checks whether `address` can take `more`, an amount that already exists. An amount larger than a limit is
+    /// allowed while at most half of that limit is in use, because it would never fit otherwise.
     ///
     /// # Errors
     ///
-    /// What is full.
+    /// The limit that was reached.
     pub(crate) fn has_room_or_is_large(&self, address: IpAddr, more: usize) -> Result<(), Full> {
         let all = self.all();
         let of_address = all.of.get(&network(address)).copied().unwrap_or_default();
@@ -83,14 +84,14 @@ impl Quota {
         self.most_of_address.filter(|most| is_full(of_address, *most)).map_or(Ok(()), |most| Err(Full::Address(most)))
     }
 
-    /// Whether `address` has all that it may have, whatever the others have.
+    /// Returns the limit of `address` if the address has reached it, whatever others use.
     pub(crate) fn has_all_of_its_share(&self, address: IpAddr) -> Option<usize> {
         let most = self.most_of_address?;
         let of_address = self.all().of.get(&network(address)).copied().unwrap_or_default();
         (of_address >= most).then_some(most)
     }
 
-    /// Whether more than half of all is taken.
+    /// Returns whether more than half of the limit for all clients is in use.
     pub(crate) fn is_half_full(&self) -> bool {
         self.most.is_some_and(|most| self.taken() > most / 2)
     }
@@ -117,7 +118,7 @@ impl Quota {
         taken.all += more;
     }
 
-    /// How much is taken.
+    /// Returns the amount in use.
     pub(crate) fn taken(&self) -> usize {
         self.all().all
     }
@@ -127,7 +128,7 @@ impl Quota {
     }
 }
 
-/// What somebody has of a [`Quota`]; dropping it gives it back.
+/// The amount of a [`Quota`] that an owner holds. Dropping it returns the amount.
 #[derive(Debug)]
 pub struct Share {
     quota: Arc<Quota>,
@@ -136,11 +137,11 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes so much more.
+    /// Takes `more`.
     ///
     /// # Errors
     ///
-    /// What is full; then nothing is taken.
+    /// The limit that was reached. Then nothing is taken.
     pub fn take(&mut self, more: usize) -> Result<(), Full> {
         let mut taken = self.quota.all();
         self.quota.room(&taken, &self.address, more)?;
@@ -149,11 +150,11 @@ impl Share {
         Ok(())
     }
 
-    /// Takes so much more of what there is for all, for one who asks for many and has no part of its own.
+    /// Takes `more` under the limit for all clients only, for an address that stands for many clients.
     ///
     /// # Errors
     ///
-    /// That all of it is taken; then nothing is.
+    /// The limit was reached. Then nothing is taken.
     pub(crate) fn take_of_all(&mut self, more: usize) -> Result<(), Full> {
         let mut taken = self.quota.all();
         match self.quota.most.filter(|most| taken.all.saturating_add(more) > *most) {
@@ -166,7 +167,7 @@ impl Share {
         }
     }
 
-    /// Takes so much more, also where it is more than there is: it is there already.
+    /// Takes `more` even beyond the limits, because it is already in memory.
     pub(crate) fn take_beyond(&mut self, more: usize) {
         if more > 0 {
             self.quota.add(&mut self.quota.all(), self.address, more);
@@ -174,13 +175,13 @@ impl Share {
         }
     }
 
-    /// Adds a share of the same address in the same quota to this one.
+    /// Merges another share of the same address and quota into this one.
     pub(crate) fn join(&mut self, mut other: Self) {
         debug_assert!(Arc::ptr_eq(&self.quota, &other.quota) && self.address == other.address, "shares of one address");
         self.amount += std::mem::take(&mut other.amount);
     }
 
-    /// A part of this share, as a share of its own. At most what there is of it.
+    /// Splits off up to `part` into a separate share.
     pub(crate) fn split(&mut self, part: usize) -> Self {
         let amount = part.min(self.amount);
         self.amount -= amount;

@@ -1,4 +1,4 @@
-//! The listener: takes connections in as far as there is room, and lets them end when the host does.
+//! The listener: accepts connections within the limits, and drains them at shutdown.
 
 mod connection;
 mod frames;
@@ -34,17 +34,17 @@ use super::{
     shared::Shared,
 };
 
-/// Connections that are told at once that there is no room for them; further ones are closed.
+/// Maximum connections that get a "no room" response at once. Further ones are closed.
 const REFUSALS: usize = 64;
-/// Time that a connection has which is told so.
+/// Maximum time for such a response.
 const REFUSAL: Duration = Duration::from_secs(1);
 
-/// Pause after a failure of the system to take a connection, such as for want of descriptors.
+/// Pause after the system fails to accept a connection, for example when descriptors run out.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often such failures are logged.
+/// Minimum interval between log lines about such failures.
 const LOGGED: Duration = Duration::from_secs(10);
 
-/// Serves all fronts on `listener` until the host is told to end, and every connection has.
+/// Serves all front ends on `listener` until shutdown begins and all connections have ended.
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>, fronts: Fronts) {
     let acceptor = Acceptor {
         protocols: Arc::new(Protocols::new(&shared.intake)),
@@ -66,7 +66,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, fronts: Fronts) {
                 continue;
             }
         };
-        // Small answers must not wait for the client's acknowledgement.
+        // Small responses must not wait for the client's acknowledgement.
         _ = stream.set_nodelay(true);
         let trusted = shared.proxies.trusts(peer.ip());
         let mut share = shared.intake.open.share(peer.ip());
@@ -83,7 +83,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, fronts: Fronts) {
     acceptor.connections.wait().await;
 }
 
-/// Takes the next connection at once if one alone has failed, and after a pause if the system has.
+/// Returns at once if only one connection failed, and after a pause if the system failed.
 async fn recover(error: &io::Error, logged: &mut Option<Instant>) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
@@ -111,7 +111,7 @@ impl Acceptor {
         });
     }
 
-    /// Tells the client why, if there is room for that.
+    /// Sends the reason to the client, if there is room for that.
     fn refuse(&self, stream: TcpStream, full: Full) {
         let limit = match full {
             Full::All(_) => "all",

@@ -1,22 +1,22 @@
-//! What every front takes.
+//! The state shared by all front ends.
 
 use tokio_util::task::TaskTracker;
 
 use super::{caller::Callers, forwarded::Proxies, intake::Intake, limits::Limits, shutdown::Shutdown};
 
-/// What every front takes.
+/// The state shared by all front ends.
 #[derive(Debug)]
 pub struct Shared {
-    /// Those who have a credential.
+    /// Authentication of callers.
     pub callers: Callers,
-    /// Of each client address.
+    /// Limits of each client address.
     pub limits: Limits,
-    /// Connections, bodies and answers, within their limits.
+    /// Limits of connections, bodies and answers.
     pub intake: Intake,
-    /// Proxies that are trusted to name the client's address.
+    /// Proxies trusted to name the client's address.
     pub proxies: Proxies,
-    /// Whether the host has been told to end.
+    /// The shutdown state of the host.
     pub shutdown: Shutdown,
-    /// What goes on when whoever asked for it hangs up, such as a change that was begun: waited for when the host ends.
+    /// Tasks that continue after their caller hangs up, such as a change in progress. Shutdown waits for them.
     pub background: TaskTracker,
 }

@@ -1,49 +1,49 @@
-//! The host's end, as those hear of it who wait, and those who only look.
+//! The shutdown state of the host, for tasks that wait and for tasks that only check.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-/// Whether the host has been told to end.
+/// The shutdown state of the host.
 #[derive(Debug, Default)]
 pub struct Shutdown {
     announced: AtomicBool,
-    /// What the token says, without the lock that all who wait share.
+    /// The same as the token's state, without the lock that all waiting tasks share.
     begun: AtomicBool,
     token: CancellationToken,
 }
 
 impl Shutdown {
-    /// Says that the host is going to end, to those who decide where calls are sent. Everything goes on.
+    /// Announces the shutdown to load balancers. The host continues to serve.
     pub fn announce(&self) {
         self.announced.store(true, Ordering::Relaxed);
     }
 
-    /// True once nobody is to send calls here any more.
+    /// Returns whether calls should no longer be sent here.
     #[must_use]
     pub fn announced(&self) -> bool {
         self.announced.load(Ordering::Relaxed)
     }
 
-    /// Says that the host is about to end: what would go on for ever stops.
+    /// Begins the shutdown and stops endless work.
     pub fn begin(&self) {
         self.announce();
         self.begun.store(true, Ordering::Relaxed);
         self.token.cancel();
     }
 
-    /// True once the host has been told to end.
+    /// Returns whether the shutdown has begun.
     #[must_use]
     pub fn begun(&self) -> bool {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// For those who wait beside something else.
+    /// Returns the token, to wait for the shutdown beside something else.
     pub fn token(&self) -> CancellationToken {
         self.token.clone()
     }
 
-    /// Waits until the host is told to end.
+    /// Waits until the shutdown begins.
     pub(crate) fn begins(&self) -> WaitForCancellationFuture<'_> {
         self.token.cancelled()
     }

@@ -1,4 +1,4 @@
-//! Server-Sent Events: who asks for them, and what every stream of them has.
+//! Server-Sent Events: content negotiation, and the settings of every stream.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -13,22 +13,23 @@ use futures_util::Stream;
 
 use super::accept;
 
-/// How often a silent stream sends a comment, so that proxies keep it open.
+/// Interval of comments on a silent stream, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const EVENTS: &str = "text/event-stream";
 
-/// Whether the caller prefers a stream of events to JSON. Clients that name both with one weight read either, and get JSON.
+/// Returns whether the client prefers an event stream to JSON. A client that gives both the same weight reads either,
+/// and gets JSON.
 pub fn wanted(headers: &HeaderMap) -> bool {
     taken(headers) && accept::weight(headers, EVENTS) > accept::weight(headers, "application/json")
 }
 
-/// Whether the caller names a stream of events among what it takes.
+/// Returns whether the client explicitly accepts an event stream.
 pub fn taken(headers: &HeaderMap) -> bool {
     accept::is_named(headers, EVENTS) && accept::weight(headers, EVENTS).is_some_and(|weight| weight > 0.0)
 }
 
-/// An answer that is a stream of events, for one reader alone and held back by no proxy.
+/// Returns a response that streams events. Caches do not store it and proxies do not buffer it.
 pub fn response(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
     let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     let headers = response.headers_mut();

@@ -1,16 +1,17 @@
-//! By which of the host's faces a request came.
+//! The entry point of a request: the dashboard, the command line or the HTTP API.
 
 use axum::http::{Extensions, HeaderMap, header};
 use tollhouse_tool::Via;
 
-/// Marks what a page of the dashboard asks for, inside the process: no request from outside carries it.
+/// Marks an in-process request of a dashboard page. Requests from outside never carry it.
 #[derive(Debug, Clone, Copy)]
 pub struct ByPage;
 
-/// What the host's command line calls itself, before its version.
+/// The prefix of the command line's user agent, before its version.
 const COMMAND_LINE: &str = "tollhouse/";
 
-/// By which face a request came. Whoever asks over the network may call itself the command line: it is told, and hangs on nothing.
+/// Returns the entry point of a request. Any client can claim to be the command line. The entry point is only shown,
+/// and decides nothing.
 pub fn via(headers: &HeaderMap, extensions: &Extensions) -> Via {
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     match agent {

@@ -1,4 +1,4 @@
-//! What everyone is told of a tool beside its record: how it is called of late, and whose it is.
+//! Public data of a tool beyond its record: recent usage and the builder.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use tollhouse_call::Metrics;
 use tollhouse_catalog::Shown;
 use tollhouse_tool::Owner;
 
-/// Knows what is told beside records.
+/// Provides the public data beyond records.
 pub struct About {
-    /// How often what is called.
+    /// Call counts of tools.
     pub metrics: Arc<Metrics>,
-    /// Whose it is.
+    /// Builders and their names.
     pub builders: Arc<Builders>,
 }
 
-/// Members of a record that are no part of what is published.
+/// Fields added to a record that the builder did not publish.
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub(super) struct Told {
     builder: Option<Named>,
 }
 
-/// How a tool was called within 30 days.
+/// Usage of a tool in the last 30 days.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Usage {
@@ -44,7 +44,8 @@ struct Named {
 }
 
 impl About {
-    /// What is told of a tool. Without its builder where their name cannot be read: the catalogue is there without the store.
+    /// Returns the data of a tool. If the builder's name cannot be read, it is left out, because the catalog works
+    /// without the store.
     pub(super) async fn tool(&self, live: &Shown) -> Told {
         let figures = self.metrics.figures(&live.endpoint.id);
         let builder = match &live.endpoint.owner {
@@ -60,7 +61,7 @@ impl About {
         Told { usage: figures.map(|figures| Usage { calls30d: figures.calls, median_ms: figures.median_ms }), builder }
     }
 
-    /// A record with what is told beside it.
+    /// Returns the record with the data added.
     pub(super) async fn beside(&self, live: &Shown, mut record: Value) -> Value {
         if let (Some(members), Value::Object(told)) = (record.as_object_mut(), json!(self.tool(live).await)) {
             members.extend(told);
@@ -70,11 +71,11 @@ impl About {
 }
 
 impl Told {
-    /// Writes it into a record that ends in `out`.
+    /// Appends the fields to the JSON record at the end of `out`.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let told = json!(self).to_string();
         if told.len() > "{}".len() {
-            // In place of the closing brace.
+            // Overwrite the closing brace.
             out.pop();
             out.push(b',');
             out.extend_from_slice(&told.as_bytes()[1..]);

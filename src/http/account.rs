@@ -1,4 +1,4 @@
-//! `/dev/faucet`: the play money of the simulated ledger.
+//! `/dev/faucet`: play money on the simulated ledger.
 
 use std::sync::Arc;
 
@@ -28,7 +28,6 @@ impl Subject for Faucet {
     const CODE: Code = Code::InvalidMember;
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];
     vec![
@@ -43,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// `POST /dev/faucet`: play money, where the facilitator is the simulated one.
+/// `POST /dev/faucet`: credits play money, if the facilitator is the simulated ledger.
 async fn faucet(State(ledger): State<Option<Arc<Ledger>>>, Body(faucet): Body<Faucet, SMALL_BODY_BYTES>) -> Result<Json<Value>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
@@ -59,7 +58,7 @@ struct Address {
     asset: Option<String>,
 }
 
-/// `GET /dev/faucet?address=…`: what an address has.
+/// `GET /dev/faucet?address=…`: returns the balance of an address.
 async fn balance(State(ledger): State<Option<Arc<Ledger>>>, QueryParams(query): QueryParams<Address>) -> Result<Json<Value>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, query.network.as_deref(), query.asset.as_deref())?;
@@ -67,7 +66,7 @@ async fn balance(State(ledger): State<Option<Arc<Ledger>>>, QueryParams(query): 
     Ok(told(asset, &query.address, balance))
 }
 
-/// The token that is meant: that which is asked for first, unless another network or token is named.
+/// Returns the requested token. Without a network or token, it is the ledger's default token.
 fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<&'static Asset, Fault> {
     let wrong = |pointer: &str, message: &str| Fault::invalid(Code::InvalidMember, message, pointer);
     let network = match network {

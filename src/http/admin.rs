@@ -1,4 +1,5 @@
-//! `/ai/admin/policy`, `/ai/admin/endpoints`, `/ai/admin/reviews` and `/ai/admin/rescan`: what admins allow, see and decide.
+//! `/ai/admin/policy`, `/ai/admin/endpoints`, `/ai/admin/reviews` and `/ai/admin/rescan`: policy, tools, reviews and
+//! rescans for admins.
 
 use std::sync::Arc;
 
@@ -30,7 +31,6 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/admin/policy", "getPolicy", "the policy in force, with its revision as `ETag`", policy).answers("PolicyAnswer"),
@@ -81,7 +81,7 @@ async fn set_policy(
     Ok(in_force(&policy))
 }
 
-/// Nothing is changed, and nothing entered in the audit trail.
+/// Shows the effect of a policy. Changes nothing, and has no entry in the audit trail.
 async fn check_policy(
     _: Admin,
     State(publishing): State<Arc<Publishing>>,
@@ -104,10 +104,10 @@ struct Pages {
     cursor: Option<String>,
 }
 
-/// What the cursors of the queue are made for.
+/// The list that cursors of the review queue are bound to.
 const QUEUE: &[&str] = &["reviews"];
 
-/// The endpoints of which something is to be decided, those that wait longest first.
+/// Lists tools that wait for a decision, longest waiting first.
 async fn reviews(Admin(pages): Admin<Pages>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
     let place = |cursor: String| cursor::read(QUEUE, &cursor).and_then(|place| WaitingPlace::from_bytes(&place)).ok_or_else(bad_cursor);
     let after = pages.cursor.map(place).transpose()?;
@@ -127,14 +127,14 @@ async fn reviews(Admin(pages): Admin<Pages>, State(publishing): State<Arc<Publis
 #[serde(deny_unknown_fields)]
 struct Narrowed {
     state: Option<EndpointState>,
-    /// `platform` or a builder's id.
+    /// `platform` or the id of a builder.
     owner: Option<String>,
     #[serde(default)]
     limit: Limit,
     cursor: Option<String>,
 }
 
-/// All endpoints, in whatever state, by slug.
+/// Lists all tools in any state, by slug.
 async fn list(Admin(asked): Admin<Narrowed>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
     let owner = asked.owner.map(|owner| match owner.as_str() {
         "platform" => Ok(Owner::Platform),
@@ -143,7 +143,7 @@ async fn list(Admin(asked): Admin<Narrowed>, State(publishing): State<Arc<Publis
     endpoints::list(&publishing, endpoints::Wanted { owner: owner.transpose()?, state: asked.state }, asked.limit, asked.cursor).await
 }
 
-/// What an admin needs to decide: what is asked, and what was found where.
+/// Returns the data that an admin needs for a decision: the request and the scan findings.
 fn waiting_for(endpoint: &Endpoint) -> Value {
     json!({
         "slug": endpoint.slug,
@@ -176,7 +176,7 @@ async fn decide(
     Ok(owned(&publishing, &live))
 }
 
-/// Scans all builders' endpoints by the rules in force; answers when it is done.
+/// Scans the tools of all builders with the current rules. Responds when the scan is complete.
 async fn rescan(_: Admin, State(publishing): State<Arc<Publishing>>) -> Result<Response, Fault> {
     let found = publishing.catalog.rescan().await?;
     Ok(Json(json!({ "ok": true, "rescan": found })).into_response())

@@ -1,4 +1,4 @@
-//! The audit trail: its entries are made around every change that a credential asks for, and read by admins.
+//! The audit trail: records every change by an admin or a builder, and lists the entries for admins.
 
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
@@ -31,14 +31,14 @@ use super::{
     services::Auditing,
 };
 
-/// Most names of a body's members that are kept, and their longest form in bytes.
+/// Maximum number of body field names that are recorded, and their maximum length in bytes.
 const MAX_FIELDS: usize = 32;
 const MAX_FIELD: usize = 32;
 
-/// Enters what an admin or a builder is about to change, lets it happen, and enters how it ended.
+/// Middleware that records a change before it happens, runs it, and records its result.
 ///
-/// What is entered runs to its end, also when the caller hangs up. Strangers are not entered; their requests go on to
-/// where they are refused.
+/// A recorded change runs to its end even if the caller hangs up. Requests without a valid credential are not recorded;
+/// a later check rejects them.
 pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(template) = audited(&parts) else { return next.run(Request::from_parts(parts, body)).await };
@@ -47,7 +47,7 @@ pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Reques
         Err(error) if error.code() == Code::Unauthorized => None,
         Err(error) => return error.into_response(),
     };
-    // Looked up once: what is entered and what is allowed cannot differ.
+    // Authenticate once, so that the recorded caller is the one that the handler checks.
     parts.extensions.insert(Known(caller.clone()));
     let Some(caller) = caller else { return next.run(Request::from_parts(parts, body)).await };
     let read = body::read(&auditing.shared.intake, peer(&parts.extensions), &parts.headers, body, body::MANAGEMENT_BODY_BYTES).await;
@@ -71,15 +71,15 @@ pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Reques
         end(&auditing.audit, entry, response.status(), code).await;
         response
     };
-    // On a task of its own: a caller who hangs up cuts nothing off, the entry neither, and the host ends after it.
+    // Spawn a task, so that a disconnect interrupts neither the change nor its entry. Shutdown waits for it.
     let acted = background.spawn(still_asked(REQUEST.scope(request, act))).await;
     acted.unwrap_or_else(|error| Fault::from(error).into_response())
 }
 
-/// The routes of what changes nothing although it is a POST.
+/// POST routes that change nothing.
 const CHECKS: [&str; 2] = ["/ai/endpoints/check", "/ai/admin/policy/check"];
 
-/// The route's path when this is a change that is entered.
+/// Returns the route's path if the request is a change to record.
 fn audited(parts: &Parts) -> Option<String> {
     if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return None;
@@ -99,7 +99,7 @@ async fn run(next: Next, request: Request) -> Response {
 async fn end(audit: &Audit, entry: Entry, status: StatusCode, code: Option<&str>) {
     let id = entry.id.clone();
     if let Err(error) = audit.end(entry, status.as_u16(), code).await {
-        // It has happened, whatever the trail says.
+        // The change has happened, even if it cannot be recorded.
         tracing::error!(audit.id = %id, %error, "how an action ended could not be entered");
     }
 }
@@ -121,13 +121,13 @@ fn action(parts: &Parts, template: &str, caller: Caller, named: Named) -> Action
     }
 }
 
-/// The builder that an admin names by `?builderId=`.
+/// Returns the builder that an admin names with `?builderId=`.
 fn builder_in(uri: &Uri) -> Option<BuilderId> {
     let (_, id) = form_urlencoded::parse(uri.query()?.as_bytes()).find(|(name, _)| name == "builderId")?;
     id.parse().ok()
 }
 
-/// What is kept of a body: the names of its members, and the slug of the endpoint that it is about. No other value.
+/// The recorded parts of a body: the names of its fields and the slug of its tool. No other value is recorded.
 #[derive(Debug, Default, PartialEq)]
 struct Named {
     fields: Vec<String>,
@@ -135,7 +135,7 @@ struct Named {
 }
 
 impl Named {
-    /// Nothing of what is not a JSON object.
+    /// Reads the recorded parts. They are empty if the body is not a JSON object.
     fn in_body(body: &[u8]) -> Self {
         serde_json::Deserializer::from_slice(body).deserialize_map(Members).unwrap_or_default()
     }
@@ -158,7 +158,8 @@ impl<'de> Visitor<'de> for Members {
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
-            // Ours are words. Whoever sends a credential as a name does not find it here.
+            // The API's field names consist of letters. Other names are not recorded, because they could contain a
+            // credential.
             if named.fields.len() < MAX_FIELDS && name.len() <= MAX_FIELD && name.bytes().all(|byte| byte.is_ascii_alphabetic()) {
                 named.fields.push(name);
             }
@@ -178,7 +179,6 @@ struct Query {
     cursor: Option<String>,
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![get("/ai/admin/audit", "listAudit", "the audit trail, newest first", list).answers("AuditPage")]
 }

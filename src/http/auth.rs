@@ -1,8 +1,7 @@
-//! What handlers ask of their caller: that it is an admin, that it may manage what the path names, whose business it is; and what
-//! the query says.
+//! Extractors that authenticate the caller, check that it can manage the subject of the path, and parse the query.
 //!
-//! Credentials are looked at before the path's subject is, and that before the query. A builder learns of what is another's nothing
-//! but 403.
+//! Credentials are checked first, then the subject of the path, then the query. For the tools of others, a builder gets
+//! only 403.
 
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use super::{
     services::Http,
 };
 
-/// Whose credential a request shows: nobody who is suspended.
+/// Authenticates a request, and rejects suspended builders.
 async fn admitted(parts: &Parts, http: &Http) -> Result<Caller, Fault> {
     http.shared.callers.identify(&parts.headers, &parts.extensions).await?.admitted()
 }
@@ -34,7 +33,7 @@ async fn query<Q: DeserializeOwned>(parts: &mut Parts, http: &Http) -> Result<Q,
     Ok(asked)
 }
 
-/// Lets nobody but admins go on.
+/// Rejects callers other than admins.
 pub(super) async fn only_admins(parts: &Parts, http: &Http) -> Result<(), Fault> {
     match admitted(parts, http).await? {
         Caller::Admin => Ok(()),
@@ -42,7 +41,7 @@ pub(super) async fn only_admins(parts: &Parts, http: &Http) -> Result<(), Fault>
     }
 }
 
-/// Whoever asks.
+/// Any caller, without authentication.
 pub(super) struct Everyone;
 
 impl Asker for Everyone {
@@ -58,7 +57,7 @@ impl FromRequestParts<Http> for Everyone {
     }
 }
 
-/// The admin, or a builder.
+/// The admin or a builder.
 pub(super) struct Anyone<Q = Nothing>(pub(super) Caller, pub(super) Q);
 
 impl<Q: DeserializeOwned> Asker for Anyone<Q> {
@@ -75,7 +74,7 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Anyone<Q> {
     }
 }
 
-/// A request with the admin token. A builder's key is 403 here.
+/// The admin. A builder's key returns 403.
 pub(super) struct Admin<Q = Nothing>(pub(super) Q);
 
 impl<Q: DeserializeOwned> Asker for Admin<Q> {
@@ -92,7 +91,7 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Admin<Q> {
     }
 }
 
-/// The endpoint that `{slug}` in the path names, and a caller who may manage it.
+/// The tool that `{slug}` in the path names, and a caller who can manage it.
 pub(super) struct Managed<Q = Nothing> {
     pub(super) caller: Caller,
     pub(super) shown: Arc<Shown>,
@@ -104,7 +103,8 @@ impl<Q: DeserializeOwned> Asker for Managed<Q> {
     type Query = Q;
 }
 
-/// Without a credential: the stranger's view. With a wrong one: 401. A builder sees another's endpoint as a stranger does.
+/// Returns `None` without a credential and for another builder's tool, so that they get the public view. A wrong
+/// credential returns 401.
 impl OptionalFromRequestParts<Http> for Managed {
     type Rejection = Fault;
 
@@ -139,14 +139,14 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Managed<Q> {
     }
 }
 
-/// The endpoint that `{slug}` in the path names, or that was deleted under it a short while ago, and a caller who may manage it: a request
-/// to delete it may come again, since its answer was lost.
+/// The tool that `{slug}` in the path names, or one with that slug that was recently deleted, and a caller who can
+/// manage it. A caller can repeat a deletion if the response was lost.
 pub(super) enum Deletable {
-    /// It is there.
+    /// The tool exists.
     There(Managed),
-    /// It is gone.
+    /// The tool was deleted.
     Gone {
-        /// What it was called by.
+        /// Its slug.
         slug: String,
         /// Its id.
         id: EndpointId,
@@ -176,7 +176,7 @@ impl FromRequestParts<Http> for Deletable {
 }
 
 impl<Q> Managed<Q> {
-    /// Refuses what stays as it is while the owner is suspended, whoever asks.
+    /// Returns an error if the tool cannot change because its owner is suspended, whoever is asking.
     pub(super) async fn not_frozen(&self, builders: &Builders) -> Result<(), Fault> {
         match &self.shown.endpoint.owner {
             Owner::Builder(id) => builders.get(id).await?.as_ref().map_or(Ok(()), not_suspended),
@@ -185,19 +185,19 @@ impl<Q> Managed<Q> {
     }
 }
 
-/// The builder whose business is asked about: who shows the key, or whom the admin names by `?builderId=`; and what else the
-/// query asks.
+/// The builder that a request is about, and the query. It is the caller, or the builder that the admin names with
+/// `?builderId=`.
 pub(super) struct ForBuilder<Q = BuilderParam>(pub(super) Builder, pub(super) Q);
 
-/// The same for what is only read of their money: a suspended builder reads it too.
+/// Like [`ForBuilder`], for reading data about money: it also admits suspended builders.
 pub(super) struct ForBuilderReadOnly<Q = BuilderParam>(pub(super) Builder, pub(super) Q);
 
-/// A query that may name a builder.
+/// A query that can name a builder.
 pub(super) trait OfBuilder: DeserializeOwned + Send + Sync {
     fn builder_id(&self) -> Option<&str>;
 }
 
-/// One that asks nothing else.
+/// A query that can only name a builder.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct BuilderParam {
@@ -240,7 +240,7 @@ impl<Q: OfBuilder> FromRequestParts<Http> for ForBuilderReadOnly<Q> {
     }
 }
 
-/// The caller who is a builder, or the builder whom the admin names.
+/// Returns the caller if it is a builder, or the builder that the admin names.
 async fn named(caller: Caller, named: Option<&str>, builders: &Builders) -> Result<Builder, Fault> {
     match (caller, named) {
         (Caller::Builder(builder), None) => Ok(builder),

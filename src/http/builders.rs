@@ -1,4 +1,4 @@
-//! Builders: registration, their record, their key.
+//! Builder accounts: registration, records and keys.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -49,7 +49,6 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/builders/register", "registerBuilder", "makes a builder; priced and paid like a tool", register)
@@ -73,9 +72,10 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Only a hash of the key is kept. It is answered to the request that registered, and again to who shows its payment with what only its
-/// payer knows: the rest of a payment can be read on its chain. Whoever shows no more than that gets neither key nor record, and guesses at
-/// the request that it paid for count as wrong credentials.
+/// `POST /ai/builders/register`: registers a builder and returns the key. The host stores only a hash of it. Until the
+/// key is used, repeating the request returns a new key if it shows the payment and the paid request. Only the payer
+/// knows that request; the rest of a payment can be read on its chain. Without it the caller gets neither key nor
+/// record, and the attempt counts as a wrong credential.
 async fn register(
     _: Everyone,
     State(http): State<Http>,
@@ -133,7 +133,7 @@ async fn register(
     Ok(response)
 }
 
-/// The first key of who registered so, unless it was used; writes what tells of it.
+/// Issues the first key of a registration unless it was already used, and commits the batch of `told`.
 async fn given(accounts: &Accounts, registered: &Value, told: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, Fault> {
     match registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) {
         Some(id) => Ok(accounts.builders.complete(&id, told).await?),
@@ -141,7 +141,7 @@ async fn given(accounts: &Accounts, registered: &Value, told: impl Fn(Timestamp)
     }
 }
 
-/// The same for who shows the payment of a registration again, and may not have got the key.
+/// Issues the key again for a repeated payment, because the first response may have been lost.
 async fn completed(accounts: &Accounts, registered: &Value, request: RequestId) -> Result<Option<String>, Fault> {
     let Some(id) = registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) else { return Ok(None) };
     let key = given(accounts, registered, |now| registration::completed(&id, request.clone(), now)).await?;
@@ -151,7 +151,7 @@ async fn completed(accounts: &Accounts, registered: &Value, request: RequestId) 
     Ok(key)
 }
 
-/// A name or contact that cannot be.
+/// Returns the error for an invalid name or contact.
 fn unfit(mismatch: &Mismatch) -> Fault {
     let problem = mismatch.problems.first();
     let (message, pointer) = problem.map_or(("the registration cannot be", ""), |problem| (&problem.message, &problem.pointer));
@@ -181,7 +181,7 @@ struct Own {
     cursor: Option<String>,
 }
 
-/// The builder's own, also those that nobody else sees; for admins all, or those of the builder whom they name.
+/// Lists the builder's own tools in any state. Admins get all tools, or those of the builder that they name.
 async fn endpoints(Anyone(caller, asked): Anyone<Own>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
     let Own { builder_id, state, limit, cursor } = asked;
     let owner = match (&caller, &builder_id) {
@@ -199,7 +199,7 @@ struct Page {
     cursor: Option<String>,
 }
 
-/// How far back it is told what they earned: thirty days of UTC, today among them.
+/// The period of the earnings shown: 30 UTC days, including today.
 const EARNED: When = When::days(29);
 
 async fn list(

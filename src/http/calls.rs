@@ -1,4 +1,4 @@
-//! `/ai/endpoints/{slug}/calls` and `/metrics`, and `/ai/admin/metrics`: what became of calls, one by one and added up.
+//! `/ai/endpoints/{slug}/calls` and `/metrics`, and `/ai/admin/metrics`: calls one by one and aggregated.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::{
     services::Watching,
 };
 
-/// How far back metrics go when the query does not say, and how wide their buckets are.
+/// Default period and bucket width of metrics.
 const DEFAULT_SINCE: When = When::days(1);
 const DEFAULT_STEP: Step = Step::Hour;
 
@@ -48,7 +48,6 @@ struct MetricsQuery {
     step: Option<String>,
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/endpoints/{slug}/calls", "listCalls", "how its calls ended, newest first, or live", calls)
@@ -69,7 +68,7 @@ async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching
     if sse::wanted(&request.headers) {
         no_end(until)?;
         let from = follow::from(&request.headers, since, CallPlace::from_cursor, "a call of this stream")?;
-        // A reader that comes back has its place; what it asked to begin with is past.
+        // A reader that reconnects continues from its position, so the original `since` no longer applies.
         let query = CallQuery { ending, ..CallQuery::default() };
         return follow::stream(&watching.shared, &request, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
     }
@@ -78,7 +77,7 @@ async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching
     Ok(paged("calls", &page.calls, page.next.map(|next| next.to_cursor())).into_response())
 }
 
-/// An ending that a call can have.
+/// Returns the ending if a call can have it.
 fn known(ending: Ending) -> Result<Ending, Fault> {
     match &ending {
         Ending::With(code) if code != ERROR_STATUS && Code::ALL.iter().all(|known| known.row().name != code) => {
@@ -106,7 +105,7 @@ fn told(series: &Series) -> Json<Value> {
 }
 
 impl MetricsQuery {
-    /// What can be had of it.
+    /// Validates the query and fills in defaults.
     fn fitting(self, watching: &Watching) -> Result<SeriesQuery, Fault> {
         let now = watching.clock.now();
         let (back, until) = (self.since.unwrap_or(DEFAULT_SINCE).back(now), self.until.map(|until| until.at(now)));
@@ -115,7 +114,7 @@ impl MetricsQuery {
     }
 }
 
-/// The calls of an endpoint, as one reader asks for them.
+/// The calls of a tool, as one reader follows them.
 struct Calls {
     history: Arc<History>,
     endpoint: EndpointId,

@@ -1,4 +1,4 @@
-//! `/ai/credits`: developer credit, and what moved it.
+//! `/ai/credits`: developer credits and their movements.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use super::{
 struct Mint {
     amount_usd: MicroUsd,
     label: Option<String>,
-    /// The credit to add to. Absent: a new one.
+    /// The credit to add to. If absent, a new one is created.
     credit_id: Option<String>,
 }
 
@@ -45,7 +45,6 @@ impl Subject for CreditVerdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/credits", "mintCredit", "mints a credit, whose token is shown this once, or adds to one", mint)
@@ -66,7 +65,8 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Asked for again with the same `Idempotency-Key`, the same record without the token.
+/// Creates a credit, or adds to one. With the same `Idempotency-Key`, a repeated request returns the same record
+/// without the token.
 async fn mint(_: Admin, State(earning): State<Arc<Earning>>, headers: HeaderMap, Body(mint): Body<Mint>) -> Result<Json<Value>, Fault> {
     let credits = earning.gate.credits();
     let request = json!({ "amountUsd": mint.amount_usd, "label": mint.label, "creditId": mint.credit_id });
@@ -99,7 +99,8 @@ async fn decide(
     Ok(Json(about(&credit)))
 }
 
-/// Who sets it is by the credential; neither lifts what the other set.
+/// Sets a budget. The credential decides whose budget it is: the holder and the admin each have one, and cannot change
+/// the other's.
 async fn set_budget(
     Reading(reader, asked): Reading,
     State(earning): State<Arc<Earning>>,
@@ -124,13 +125,13 @@ fn another() -> Fault {
     Fault::new(Code::NotOwner, "this is another's credit")
 }
 
-/// Who reads about credits.
+/// A caller of credit operations.
 enum Reader {
     Admin,
     Holder(Box<Credit>),
 }
 
-/// A reader, and what they ask.
+/// A caller and its query.
 struct Reading(Reader, Query);
 
 impl Asker for Reading {
@@ -149,7 +150,8 @@ impl FromRequestParts<Http> for Reading {
 }
 
 impl Reader {
-    /// A management credential where one is sent, else the credit's token. Whatever is wrong with the token, the answer is the same.
+    /// Authenticates by a management credential if there is one, otherwise by the credit's token. Every error about the
+    /// token looks the same.
     async fn of(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let unauthorized = || {
             Fault::from(Code::Unauthorized)
@@ -176,7 +178,7 @@ struct Query {
     cursor: Option<String>,
 }
 
-/// For its holder, and for admins with `?creditId=`, one credit; else all credits, the oldest first.
+/// Returns one credit to its holder, or to admins with `?creditId=`. Without it, admins get all credits, oldest first.
 async fn read(Reading(reader, asked): Reading, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     let credit = match (reader, &asked.credit_id) {
         (Reader::Admin, None) => return list(&earning, &asked).await,

@@ -1,8 +1,8 @@
-//! Documents for programs that look for what they can call: OpenAPI, `llms.txt`, the documents for people as Markdown, and what registries
-//! and crawlers look for.
+//! Documents for programs that look for tools: OpenAPI, `llms.txt`, the documentation as Markdown, and files for
+//! registries and crawlers.
 //!
-//! They tell what a stranger may see. What is made of the catalogue is made once for each change of it, and each minute; where it comes in
-//! pages, it says where the next one is.
+//! They contain public data only. Documents about the catalog are built again after each change, and at least once a
+//! minute. A document in pages links to the next one.
 
 mod described;
 mod document;
@@ -43,10 +43,9 @@ use super::{
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Headers by which who has a document already is told so.
+/// Headers of conditional requests.
 const KEPT: &[&str] = &["If-None-Match"];
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let text = |route: Route, media| route.told(Answers::Text(media)).heeds(KEPT);
     vec![
@@ -70,9 +69,9 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What is written for people, as Markdown.
+/// Returns the routes of the documentation as Markdown.
 pub(super) fn written() -> Vec<Route> {
-    // Their pages are for who asks for the host by a name of its own.
+    // The HTML pages check the host name, so these routes can return 403.
     let page = |route: Route| route.told(Answers::Page).heeds(KEPT).fails(&[Code::Forbidden]);
     vec![
         page(open::get("/docs", "getDocsIndex", "what is written about the host", index)),
@@ -81,11 +80,11 @@ pub(super) fn written() -> Vec<Route> {
     ]
 }
 
-/// Which tools are wanted.
+/// The page of tools to return.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Behind {
-    /// Those behind this one; from the beginning without it.
+    /// The slug after which the page begins. If absent, it is the first page.
     after: Option<String>,
 }
 
@@ -101,7 +100,7 @@ async fn openapi(
     Ok(document.told(&headers))
 }
 
-/// All of it is made of the table, and differs from host to host in its address only.
+/// The document is built from the operation table. Between hosts it differs only in address and contact.
 async fn whole(State(offering): State<Arc<Offering>>, ProcessorTurn(turn): ProcessorTurn, headers: HeaderMap) -> Response {
     let made = || offering.documents.whole.get_or_init(|| Document::json(&openapi::whole(&offering))).clone();
     turn.work(made).told(&headers)
@@ -134,14 +133,14 @@ async fn llms_tools(
     Ok(Document::of(MARKDOWN, tools).told(&headers))
 }
 
-/// What was made of the catalogue last, if it is that which is `kept`; else made now.
+/// Returns the cached document if `is_kept`, building it if it is out of date. Otherwise always builds it.
 async fn page(
     offering: &Offering,
     is_kept: bool,
     kept: &Kept,
     make: impl Future<Output = Result<Document, Fault>>,
 ) -> Result<Document, Fault> {
-    // Counted before it is read: what changes in between is read again.
+    // Read the change count before the catalog, so that later changes cause a rebuild.
     let changes = *offering.catalog.changes().borrow();
     if is_kept { kept.first(changes, Instant::now(), make).await } else { make.await }
 }
@@ -150,7 +149,7 @@ async fn index(offering: State<Arc<Offering>>, headers: HeaderMap) -> Result<Res
     docs(offering, PathParams("index".to_owned()), headers).await
 }
 
-/// As Markdown, which every name has with `.md` behind it.
+/// Returns a document as Markdown. The suffix `.md` is optional.
 async fn docs(State(offering): State<Arc<Offering>>, PathParams(name): PathParams<String>, headers: HeaderMap) -> Result<Response, Fault> {
     let page = offering.documents.page(name.strip_suffix(".md").unwrap_or(&name)).ok_or(Code::NotFound)?;
     let mut response = page.document.clone().told(&headers);
@@ -160,7 +159,7 @@ async fn docs(State(offering): State<Arc<Offering>>, PathParams(name): PathParam
 
 const AI_CATALOG: &str = "application/ai-catalog+json";
 
-/// Of the one MCP server that is here.
+/// Describes the host's MCP server.
 async fn ai_catalog(State(offering): State<Arc<Offering>>, headers: HeaderMap) -> Response {
     let base = &offering.base_url;
     let host = host_name(base);
@@ -174,7 +173,8 @@ async fn ai_catalog(State(offering): State<Arc<Offering>>, headers: HeaderMap) -
     Document::of(AI_CATALOG, catalog.to_string()).told(&headers)
 }
 
-/// Tools are for whoever finds them, and registries of agents heed this file as well. What somebody bought is no page to be found.
+/// Returns `robots.txt`, which agent registries also read. Tools can be found, but pages of receipts and payments
+/// cannot.
 async fn robots() -> impl IntoResponse {
     let text = "User-agent: *\nDisallow: /dashboard/receipts/\nDisallow: /dashboard/payments/\nDisallow: /dev/\nAllow: /\n";
     ([(header::CONTENT_TYPE, TEXT), (header::CACHE_CONTROL, A_DAY)], text)
@@ -182,14 +182,14 @@ async fn robots() -> impl IntoResponse {
 
 const A_DAY: &str = "public, max-age=86400";
 
-/// A sign of the host, for registries that show one: a gate, half open.
+/// The host's icon for registries: a half-open gate.
 const SIGN: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path fill="#234" d="M4 6h5v22H4z"/><path fill="#c52" d="M9 12 29 4v5L9 17z"/></svg>"##;
 
 async fn sign() -> impl IntoResponse {
     ([(header::CACHE_CONTROL, A_DAY), (header::CONTENT_TYPE, "image/svg+xml")], SIGN)
 }
 
-/// The same, for who asks for nothing else.
+/// Returns the icon for clients that only request `favicon.ico`.
 async fn icon() -> impl IntoResponse {
     ([(header::CACHE_CONTROL, A_DAY), (header::CONTENT_TYPE, "image/x-icon")], include_bytes!("documents/favicon.ico").as_slice())
 }

@@ -1,5 +1,4 @@
-//! `/ai/endpoints/check` and `/ai/endpoints/{slug}/run`: what an upload would come to, and what a handler does, before
-//! anybody else knows of it.
+//! `/ai/endpoints/check` and `/ai/endpoints/{slug}/run`: checks an upload and runs a handler without publishing it.
 
 use std::sync::Arc;
 
@@ -29,12 +28,11 @@ use super::{
     turn::ProcessorTurn,
 };
 
-/// The body of a check, read member by member.
+/// The body of a check, read field by field.
 impl Subject for Map<String, Value> {
     const CODE: Code = Code::InvalidEndpoint;
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/endpoints/check", "checkEndpoint", "what an upload would come to; nothing of it is stored", check)
@@ -49,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Not entered in the audit trail either.
+/// Checks an upload without storing it. There is no entry in the audit trail either.
 async fn check(
     Anyone(caller, named): Anyone<For>,
     State(publishing): State<Arc<Publishing>>,
@@ -77,13 +75,13 @@ async fn check(
     })))
 }
 
-/// What the owner may see of what was found.
+/// Returns the findings that the owner can see.
 fn shown_findings(safety: &ContentSafety) -> Vec<Value> {
     safety.findings.iter().filter(|finding| finding.is_shown()).map(Finding::for_owner).collect()
 }
 
-/// The first of what is wrong, as an upload would be refused for it, with all of it under `problems`. Where the host could
-/// not look at all of it, that.
+/// Returns the first error as an upload would get it, with all errors under `problems`. If the host itself failed
+/// during the check, returns that error alone.
 fn all_of(errors: Vec<PublishError>) -> Fault {
     let mut faults: Vec<_> = errors.into_iter().map(Fault::from).collect();
     if let Some(place) = faults.iter().position(|fault| fault.code().row().fault == Party::Host) {
@@ -103,7 +101,7 @@ struct Run<I> {
     handler: Option<HandlerDraft>,
 }
 
-/// Which run is asked for.
+/// The requested run.
 struct Asked(Run<Verbatim>);
 
 impl FromRequest<Http> for Asked {
@@ -115,7 +113,7 @@ impl FromRequest<Http> for Asked {
     }
 }
 
-/// To nobody else's knowledge.
+/// Runs a version or an unpublished handler of the caller's tool.
 async fn run(
     managed: Managed,
     State(publishing): State<Arc<Publishing>>,
@@ -156,7 +154,7 @@ async fn run(
     Ok(Json(json!({ "ok": true, "run": run })))
 }
 
-/// Capabilities by their names, and the hosts that they reach.
+/// Returns the granted capabilities by name, and the hosts that they reach.
 fn granted_to(granted: &Granted) -> Value {
     let reached = granted.capabilities.touch(Touches::Others).then(|| granted.hosts.iter());
     let mut told = json!(granted.capabilities);
@@ -164,7 +162,7 @@ fn granted_to(granted: &Granted) -> Value {
     told
 }
 
-/// One of the checks and dry runs that the caller may have at once, as long as it is held.
+/// Takes one of the caller's concurrent checks and dry runs until the permit is dropped.
 fn one_of(publishing: &Publishing, caller: &Caller) -> Result<Permit<String>, Fault> {
     let message = || format!("more than {} checks and dry runs of yours at once", publishing.dry_runs.most());
     let turn = publishing.dry_runs.take(caller.owner().share().to_owned());

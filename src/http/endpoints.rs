@@ -1,4 +1,4 @@
-//! `/ai/endpoints/create` and `/ai/endpoints/{slug}`: publish, inspect, change, delete.
+//! `/ai/endpoints/create` and `/ai/endpoints/{slug}`: publishes, inspects, changes and deletes tools.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -25,7 +25,7 @@ use super::{
     turn::ProcessorTurn,
 };
 
-/// What a body is about: a type that is read from one says which code a misfit has.
+/// A type read from a request body, with the error code for a body that does not fit.
 pub(super) trait Subject {
     const CODE: Code;
 }
@@ -38,7 +38,7 @@ impl Subject for Patch {
     const CODE: Code = Code::InvalidEndpoint;
 }
 
-/// A JSON body of management of at most so many bytes, or its error with the place of what does not fit.
+/// A JSON body of a management request with at most `MOST_BYTES` bytes. Errors name the field that does not fit.
 pub(super) struct Body<T, const MOST_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
 
 impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<Http> for Body<T, MOST_BYTES> {
@@ -46,14 +46,14 @@ impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<
 
     async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
         let text = management_body(request, http, MOST_BYTES).await?;
-        // As JSON first, so that what is no JSON and what does not fit are told apart.
+        // Parse as JSON first, to tell invalid JSON from JSON that does not fit.
         let value = body::json(&text).await?;
         let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
         read.map_err(|misfit| Fault::invalid(T::CODE, misfit.message, &misfit.pointer))
     }
 }
 
-/// By which front it is asked.
+/// The entry point of the request.
 struct Came(Via);
 
 impl FromRequestParts<Http> for Came {
@@ -64,14 +64,14 @@ impl FromRequestParts<Http> for Came {
     }
 }
 
-/// The text of a JSON body of at most so many bytes.
+/// Reads the text of a JSON body of at most `most` bytes.
 pub(super) async fn management_body(request: Request, http: &Http, most: usize) -> Result<Bytes, Fault> {
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;
     body::read(&http.shared.intake, peer(&parts.extensions), &parts.headers, body, most).await
 }
 
-/// What uploads are refused for.
+/// Error codes of uploads.
 pub(super) const OF_UPLOADS: &[Code] = &[
     Code::InvalidEndpoint,
     Code::InvalidHandler,
@@ -82,7 +82,6 @@ pub(super) const OF_UPLOADS: &[Code] = &[
     Code::SchemaTooCostly,
 ];
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/endpoints/create", "createEndpoint", "publishes an endpoint", create)
@@ -130,7 +129,7 @@ async fn create(
     Ok(changed(&publishing, &live, &publishing.catalog.warnings(&live.endpoint).await))
 }
 
-/// Whose a new endpoint is: the builder's who uploads it, or whom the admin names.
+/// Returns the owner of a new tool: the builder who uploads it, or the builder that the admin names.
 pub(super) async fn whose(publishing: &Publishing, caller: &Caller, named: For) -> Result<Owner, Fault> {
     match (caller, named.builder) {
         (_, None) => Ok(caller.owner()),
@@ -143,7 +142,7 @@ pub(super) async fn whose(publishing: &Publishing, caller: &Caller, named: For) 
     }
 }
 
-/// The record for everyone; for its owner and admins, all of it but the source.
+/// Returns the public record. Owners and admins get the full record without the source.
 async fn inspect(
     _: Everyone,
     State(publishing): State<Arc<Publishing>>,
@@ -188,7 +187,7 @@ async fn remove(asked: Deletable, State(publishing): State<Arc<Publishing>>, hea
             tracing::info!(endpoint.slug = slug, "endpoint was deleted");
             (slug, live.endpoint.id.clone())
         }
-        // Whoever asks again hears what they have missed.
+        // A repeated deletion returns the same response.
         Deletable::Gone { slug, id } => (slug, id),
     };
     Ok(Json(json!({ "ok": true, "deleted": true, "slug": slug, "id": id })).into_response())
@@ -204,7 +203,7 @@ pub(super) fn unknown_version() -> Fault {
     Fault::from(Code::UnknownVersion)
 }
 
-/// Default: of the version that runs.
+/// Returns the source of a version. Default: the active version.
 async fn source(managed: Managed<Which>, State(publishing): State<Arc<Publishing>>) -> Result<Response, Fault> {
     let endpoint = &managed.shown.endpoint;
     let version = managed.asked.version.unwrap_or_else(|| endpoint.version.clone());
@@ -218,13 +217,13 @@ async fn source(managed: Managed<Which>, State(publishing): State<Arc<Publishing
     Ok(Json(json!({ "ok": true, "handler": uploaded })).into_response())
 }
 
-/// What a list of endpoints is narrowed to.
+/// The filters of a list of tools.
 pub(super) struct Wanted {
     pub(super) owner: Option<Owner>,
     pub(super) state: Option<EndpointState>,
 }
 
-/// A page of endpoints in brief, by slug.
+/// Returns a page of tools in short form, by slug.
 pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, Fault> {
     let Wanted { owner, state } = wanted;
     let page = publishing.catalog.page(owner.as_ref(), state, behind(cursor)?.as_ref(), limit.0).await?;
@@ -236,7 +235,7 @@ pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, 
     Ok(Json(answer))
 }
 
-/// An endpoint in brief, with what keeps its calls from running at the moment.
+/// Returns a tool in short form, with conditions that currently prevent its calls.
 async fn brief(publishing: &Publishing, live: &Shown) -> Value {
     let id = &live.endpoint.id;
     let mut brief = live.endpoint.brief(&publishing.base_url);
@@ -249,17 +248,17 @@ pub(super) fn owned(publishing: &Publishing, live: &Shown) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url) }))
 }
 
-/// The record after a change, with what its handler reaches for and does not have.
+/// Returns the record after a change, with warnings about capabilities that the handler uses but was not granted.
 fn changed(publishing: &Publishing, live: &Shown, warnings: &[String]) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url), "warnings": warnings }))
 }
 
-/// An answer with the record's revision as its `ETag`.
+/// Returns a response with the record's revision as `ETag`.
 fn tagged(live: &Shown, body: serde_json::Value) -> Response {
     with_etag(live.endpoint.revision, body)
 }
 
-/// An answer with a revision as its `ETag`.
+/// Returns a response with a revision as `ETag`.
 pub(super) fn with_etag(revision: u64, body: serde_json::Value) -> Response {
     let mut response = Json(body).into_response();
     if let Ok(value) = HeaderValue::from_str(&format!("\"{revision}\"")) {
@@ -268,14 +267,14 @@ pub(super) fn with_etag(revision: u64, body: serde_json::Value) -> Response {
     response
 }
 
-/// The revision that `If-Match` names; `*` and absent match any.
+/// Returns the revision in `If-Match`, or `None` for `*` or no header, which match any revision.
 pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
     if text == "*" {
         return Ok(None);
     }
-    // Weak where the record came compressed.
+    // The tag is weak if the record was sent compressed.
     let revision = text.trim_start_matches("W/").trim_matches('"').parse();
     revision.map(Some).map_err(|_| Fault::bad_request("`If-Match` is the `ETag` of the record, such as `\"3\"`"))
 }

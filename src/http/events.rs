@@ -1,4 +1,4 @@
-//! `/ai/builders/events`: what happened to a builder's endpoints and money, in pages or live.
+//! `/ai/builders/events`: events about a builder's tools and money, in pages or live.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use super::{
     services::Watching,
 };
 
-/// How far back a list goes when the query does not say.
+/// Default period of a list.
 const DEFAULT_SINCE: When = When::days(7);
 
 #[derive(Deserialize)]
@@ -49,7 +49,6 @@ impl OfBuilder for Query {
     }
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let events =
         get("/ai/builders/events", "listEvents", "what happened to the builder's endpoints and money, newest first, or live", events);
@@ -80,7 +79,7 @@ async fn events(
     Ok(paged("events", &page.events, page.next.map(|next| next.to_cursor())).into_response())
 }
 
-/// A builder's events, as one reader asks for them.
+/// The events of a builder, as one reader follows them.
 struct Feed {
     events: Arc<Events>,
     owner: Owner,

@@ -1,7 +1,7 @@
-//! Following what happens as Server-Sent Events: what is stored from a place on, then live.
+//! Streams entries as Server-Sent Events: stored entries after a position, then live ones.
 //!
-//! A reader who is slow costs a buffer of fixed size and no more: what does not fit is left out, and a
-//! `lagged` event says how many entries are missing. They are in the store, to be paged.
+//! A slow reader costs only a buffer of fixed size. Entries that do not fit are dropped, and a `lagged` event gives
+//! their number. They are still in the store and can be read in pages.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -26,43 +26,43 @@ use tollhouse_store::StoreError;
 
 /// Stored entries read at once.
 const PAGE: usize = 100;
-/// Entries that are remembered for not being told twice, where the stored ones end and the live ones begin.
+/// Number of recent ids remembered, to send no entry twice between the stored and the live ones.
 const REMEMBERED: usize = 2_048;
-/// When readers come back whom a host that ends lets go.
+/// Delay before readers reconnect after this host shuts down, in milliseconds.
 const COMES_BACK_MS: RangeInclusive<u64> = 100..=1_000;
-/// How far the last reading of the store goes back behind what was read before: entries of one time may be
-/// stored in any order.
+/// How far before the last read position the final read of the store begins, in milliseconds. Entries with almost the
+/// same time can be stored in any order.
 const OVERLAP_MS: u64 = 10_000;
 
-/// An entry on its way to a reader.
+/// An entry to send to a reader.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// The SSE `id`, which `Last-Event-ID` brings back.
+    /// The SSE `id`, which the reader sends back in `Last-Event-ID`.
     pub(super) id: String,
     pub(super) name: &'static str,
     pub(super) data: Value,
 }
 
-/// Something that is stored in an order, and happens.
+/// A source of entries that are stored in order and published live.
 #[async_trait]
 pub(super) trait Source: Send + Sync + 'static {
     type Place: Position;
     type Item: Send + Sync;
 
-    /// All that is published from now on.
+    /// Subscribes to everything published from now on.
     fn follow(&self) -> Result<Follower<Arc<Self::Item>>, Crowded>;
-    /// Waits until what was published is stored.
+    /// Waits until the published entries are stored.
     async fn settle(&self) {}
-    /// What is stored after `place`, oldest first.
+    /// Returns stored entries after `place`, oldest first.
     async fn after(&self, place: &Self::Place, limit: usize) -> Result<Vec<Self::Item>, StoreError>;
-    /// Where it stands.
+    /// Returns the position of an entry.
     fn place(item: &Self::Item) -> Self::Place;
-    /// As a reader gets it; `None` when this one did not ask for it.
+    /// Returns the entry as sent to the reader, or `None` if the reader's filter excludes it.
     fn entry(&self, item: &Self::Item) -> Option<Entry>;
 }
 
-/// Where a stream begins: behind what the reader had last, when it comes back, or at `since`. `read` knows the place by an id, and
-/// `what` says of what the ids are.
+/// Returns the position where a stream begins: after the last entry of a reader that reconnects, otherwise at `since`.
+/// `read` parses an id, and `what` describes ids in errors.
 pub(super) fn from<P: Position>(
     headers: &HeaderMap,
     since: Option<Timestamp>,
@@ -75,12 +75,13 @@ pub(super) fn from<P: Position>(
     }
 }
 
-/// Streams what is stored after `from`, then what happens, to who made the request. Without `from` only what happens.
+/// Streams stored entries after `from`, then live ones. Without `from`, streams only live ones.
 pub(super) fn stream<S: Source>(shared: &Shared, request: &Parts, source: S, from: Option<S::Place>) -> Result<Response, Fault> {
     let (followers, address) = (&shared.intake.followers, peer(&request.extensions));
     let places = Places::take(followers, &shared.intake, address, "streams that follow something", "close one, or ask for pages")?;
     let crowded = |error: Crowded| Fault::new(Code::RateLimited, error.to_string()).retry_after(30);
-    // Refused before the stream begins. While it reads the store it follows nothing, so that it does not lag behind.
+    // Subscribing here reports errors before the stream begins. While the stream reads the store it has no
+    // subscription, so that it cannot lag behind.
     let follower = source.follow().map_err(crowded)?;
     let phase = match from.clone() {
         None => Phase::Live(follower),
@@ -93,22 +94,22 @@ pub(super) fn stream<S: Source>(shared: &Shared, request: &Parts, source: S, fro
 }
 
 struct Following<S: Source> {
-    /// A host that is ending waits for no reader.
+    /// Shutdown does not wait for readers.
     ending: CancellationToken,
     source: S,
-    /// Where the reader asked to begin.
+    /// The position where the reader asked to begin.
     from: Option<S::Place>,
     phase: Phase<S>,
-    /// Read and not sent yet: at most a page.
+    /// Entries to send: at most a page.
     ready: VecDeque<Entry>,
     told: Recent,
     _places: Places,
 }
 
 enum Phase<S: Source> {
-    /// Reading what is stored after the place.
+    /// Reading stored entries after the position.
     Stored(S::Place),
-    /// Following, and reading the last of what is stored.
+    /// Subscribed, and reading the last stored entries.
     Joining(S::Place, Follower<Arc<S::Item>>),
     Live(Follower<Arc<S::Item>>),
     Over,
@@ -162,14 +163,14 @@ impl<S: Source> Following<S> {
         }
     }
 
-    /// Reads on behind `place`; answers where the reading ended, `None` where nothing more is stored.
+    /// Reads the next page after `place`. Returns its last position, or `None` if nothing is left.
     async fn read(&mut self, place: &S::Place) -> Result<Option<S::Place>, StoreError> {
         let items = self.source.after(place, PAGE).await?;
         self.ready.extend(items.iter().filter_map(|item| self.source.entry(item)));
         Ok(items.last().map(S::place))
     }
 
-    /// The end of a stream that cannot go on. Readers come back with the last id they had.
+    /// Returns the final event when the store fails. Readers reconnect with the last id they received.
     fn away(&self, error: &StoreError) -> Event {
         tracing::error!(%error, "the store did not answer one who follows");
         broken("the store is away; follow again from the last id")
@@ -180,7 +181,8 @@ fn event(entry: &Entry) -> Event {
     Event::default().id(&entry.id).event(entry.name).data(entry.data.to_string())
 }
 
-/// The end of a stream of a host that is about to end: readers come back, not all at once, and find another host, or this one again.
+/// Returns the final event at shutdown. Readers reconnect at different times, to another host or to this one after its
+/// restart.
 fn elsewhere() -> Event {
     Event::default().retry(Duration::from_millis(fastrand::u64(COMES_BACK_MS)))
 }
@@ -189,7 +191,7 @@ fn broken(message: &str) -> Event {
     Event::default().event("error").data(json!({ "ok": false, "error": { "code": "store_unavailable", "message": message } }).to_string())
 }
 
-/// The ids told last.
+/// The most recent ids sent.
 #[derive(Default)]
 struct Recent {
     order: VecDeque<String>,

@@ -1,4 +1,4 @@
-//! What admins and builders change is answered once every host of the store goes by it.
+//! Delays responses to changes until every host of the store applies them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use axum::{
 
 use super::services::Auditing;
 
-/// Has what may be a change be done, and waits until no host of the store that takes calls goes by what was before.
+/// Middleware that runs a possible change, then waits until no host that takes calls uses the previous state.
 pub(super) async fn wait(State(auditing): State<Arc<Auditing>>, request: Request, next: Next) -> Response {
     let changes = !request.method().is_safe();
     let response = next.run(request).await;

@@ -1,4 +1,4 @@
-//! `POST /ai/invoke`: a call by its slug, answered with result and receipt together.
+//! `POST /ai/invoke`: calls a tool by slug, and returns the result and the receipt together.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -33,21 +33,20 @@ struct Invoke<I> {
     slug: String,
     /// Default: `{}`.
     input: Option<I>,
-    /// As `X-Quote-Id` names it.
+    /// The same as `X-Quote-Id`.
     quote_id: Option<String>,
-    /// Answers with Server-Sent Events; long-running services want it.
+    /// Whether to answer with Server-Sent Events. Long-running tools require it.
     #[serde(default)]
     stream: bool,
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let invoke = open::post("/ai/invoke", "invokeTool", "calls a tool by its slug; answers result and receipt", invoke);
     let invoke = invoke.heeds(tools::OF_PAYERS).takes("Invoke").answers("Invoked").streams().for_agents();
     vec![invoke.fails(tools::OF_PAYMENTS).fails(tools::OF_CALLS).fails(&[Code::InvalidMember, Code::StreamingRequired])]
 }
 
-/// Largest body, in bytes: the largest input that a tool may take, and what stands around it.
+/// Maximum body, in bytes: the largest input of a tool, plus the fields around it.
 const MOST_BYTES: usize = Limits::ceilings().input_bytes as usize + (16 << 10);
 
 async fn invoke(
@@ -81,7 +80,7 @@ async fn invoke(
     with_receipt(&calling, &calling.calls.perform(call).await?).await
 }
 
-/// The quote that a call names: by its body, by a header, or by both the same.
+/// Returns the quote id from the body or the header. If both have one, they must be the same.
 fn named(member: Option<String>, header: Option<String>) -> Result<Option<String>, Fault> {
     match (member, header) {
         (Some(member), Some(header)) if member != header => Err(Fault::bad_request("`quoteId` and `X-Quote-Id` name two quotes")),
@@ -89,8 +88,8 @@ fn named(member: Option<String>, header: Option<String>) -> Result<Option<String
     }
 }
 
-/// The tool, if its answer can be told in this way, and whether it is streamed: that of a long-running tool is, to a caller who takes
-/// streams.
+/// Finds the tool, and decides whether its answer is streamed. A long-running tool must be streamed, which the caller
+/// has to accept.
 async fn called(calling: &Calling, headers: &HeaderMap, slug: &str, streamed: bool) -> Result<(Arc<Live>, CalledBy, bool), Fault> {
     let (live, by) = calling.shared.callers.called(&calling.calls, headers, slug).await?;
     let streamed = streamed || sse::taken(headers) && live.endpoint.long_running(calling.long_running_ms);

@@ -1,4 +1,4 @@
-//! An answer with its receipt: what `/ai/invoke` answers, and the last event of a stream.
+//! An answer with its receipt: the response of `/ai/invoke`, and the last event of a stream.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,10 +11,10 @@ use tollhouse_money::PaymentId;
 
 use super::services::Calling;
 
-/// How the answer is told.
+/// How the answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Front {
-    /// Beside HTTP's headers, which name payment and settlement.
+    /// As a response, whose headers contain payment and settlement.
     Plain,
     /// As an event, which has no headers.
     Stream,
@@ -25,7 +25,7 @@ pub(super) enum Front {
 #[serde(rename_all = "camelCase")]
 struct Invoked<'a> {
     ok: bool,
-    /// As the handler chose it, where it is not 200.
+    /// The status that the handler set, unless it is 200.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -38,11 +38,11 @@ struct Invoked<'a> {
     settlement: Option<Value>,
 }
 
-/// What `/tools` would give as its body.
+/// The body that `/tools` would return.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum ResultBody<'a> {
-    /// The text that the handler gave: its numbers are not read on the way.
+    /// The handler's JSON text, unparsed, so that numbers keep their digits.
     Json(&'a RawValue),
     #[serde(rename_all = "camelCase")]
     Text {
@@ -68,8 +68,8 @@ impl<'a> From<Content<'a>> for ResultBody<'a> {
     }
 }
 
-/// `{ok, status?, headers?, result, receipt}` as JSON: a result that is not JSON is `{mediaType, text}` or
-/// `{mediaType, base64}`, and that of a status without a body is `null`.
+/// Returns `{ok, status?, headers?, result, receipt}` as JSON. A result that is not JSON is `{mediaType, text}` or
+/// `{mediaType, base64}`. For a status without a body it is `null`.
 pub(super) async fn invoked(calling: &Calling, done: &Done, front: Front) -> Result<String, Fault> {
     let answer = &done.answer;
     let receipt = if answer.receipt_id.is_empty() { None } else { calling.receipts.find(&answer.receipt_id).await? };

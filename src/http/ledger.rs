@@ -1,4 +1,4 @@
-//! `/ai/admin/ledger`: what each account has, and whether it agrees with what is there.
+//! `/ai/admin/ledger`: account balances, and whether they match their entries.
 
 use std::sync::Arc;
 
@@ -29,7 +29,6 @@ struct Answer {
     reading: Reading,
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let what = "the accounts of the ledger, and whether they agree with what they are the sums of";
     vec![get("/ai/admin/ledger", "readLedger", what, read).answers("Ledger")]

@@ -1,4 +1,4 @@
-//! The HTTP front: its routes, by who comes. Those of management stand as rows in the file of their subject.
+//! The HTTP API. Each subject has a file with its routes and their rows in the operation table.
 
 #![warn(missing_docs)]
 
@@ -60,19 +60,19 @@ pub use self::{
 };
 use self::{route::Route, services::Http};
 
-/// Every route of the front.
+/// All routes of the HTTP API.
 #[derive(Debug, Clone)]
 pub struct Routes {
-    /// What programs ask for.
+    /// The routes for programs.
     pub api: Router,
-    /// What is written for people, as Markdown: a front for people has pages in its place.
+    /// The documentation as Markdown. A front end for people replaces it with pages.
     pub written: Router,
 }
 
-/// The routes of a subject.
+/// A subject and its routes.
 type Subject = (&'static str, Vec<Route>);
 
-/// What agents and operators ask for.
+/// Returns the routes for agents and operators.
 fn public() -> Vec<Subject> {
     vec![
         ("tools", tools::routes()),
@@ -89,12 +89,12 @@ fn public() -> Vec<Subject> {
     ]
 }
 
-/// What people read, where there are pages for them.
+/// Returns the routes of the documentation.
 fn written() -> Vec<Subject> {
     vec![("discovery", documents::written())]
 }
 
-/// The routes of management.
+/// Returns the management routes.
 fn management() -> Vec<Subject> {
     vec![
         ("endpoints", endpoints::routes()),
@@ -118,7 +118,7 @@ fn management() -> Vec<Subject> {
     ]
 }
 
-/// The routes, each with its subject; what admins do is theirs, wherever it stands.
+/// Returns the routes with their subjects set. Routes of admins belong to "administration", except those of credits.
 fn told(subjects: Vec<Subject>) -> impl Iterator<Item = Route> {
     subjects.into_iter().flat_map(|(subject, routes)| {
         routes.into_iter().map(move |mut route| {
@@ -128,13 +128,13 @@ fn told(subjects: Vec<Subject>) -> impl Iterator<Item = Route> {
     })
 }
 
-/// What the routes of management are, who may ask them, and what for.
+/// Returns the rows of the management routes.
 #[must_use]
 pub fn managed_rows() -> Vec<Row> {
     told(management()).map(|route| route.row).collect()
 }
 
-/// Every operation of the host. Those of MCP are another front's; the documents tell them beside the others.
+/// Returns the rows of all operations of the host. MCP has another front end, but is documented with the others.
 #[must_use]
 pub fn rows() -> Vec<Row> {
     let mcp = Row {
@@ -154,13 +154,13 @@ pub fn rows() -> Vec<Row> {
     told(public()).chain(told(written())).map(|route| route.row).chain([mcp, card]).chain(managed_rows()).collect()
 }
 
-/// Every operation of the host in OpenAPI, without what differs from host to host.
+/// Returns every operation of the host in OpenAPI, without host-specific data.
 #[must_use]
 pub fn described() -> Value {
     documents::described(&rows())
 }
 
-/// Every route of the front.
+/// Returns all routes of the HTTP API.
 pub fn routes(services: Services) -> Routes {
     let http = Http::new(services);
     let join = |routes: Vec<Subject>| route::router(told(routes));

@@ -1,4 +1,5 @@
-//! `GET /ai/endpoints`: a page of what is offered here, in the order of its names or, with `q`, of how well it fits; with `near`, of how much its name is like that; or as `sort` asks.
+//! `GET /ai/endpoints`: a page of the catalog. It is ordered by slug, by relevance with `q`, by similarity of names
+//! with `near`, or by `sort`.
 
 use std::sync::Arc;
 
@@ -9,42 +10,42 @@ use tollhouse_tool::{CatalogForm, MicroUsd, PricingMode};
 
 use super::page::{Limit, bad_cursor};
 
-/// Bytes of records after which a page ends, however few they are: schemas may be large.
+/// Maximum bytes of records on a page, because schemas can be large. The record that exceeds it is the last one.
 const MAX_PAGE_BYTES: usize = 1 << 20;
 
-/// Most tags that a query names.
+/// Maximum tags in a query.
 const MAX_TAGS: usize = 16;
 
-/// What a query asks for.
+/// A parsed query.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) form: CatalogForm,
-    /// `None` without words: then the order is that of the names.
+    /// The search words. `None` without `q`.
     words: Option<Query>,
-    /// A name that others are to be like.
+    /// A name to find similar names for.
     near: Option<String>,
     filter: Filter,
     order: Option<Order>,
     limit: Limit,
     cursor: Option<String>,
-    /// All but `limit` and `cursor`, as it was asked: what a cursor is bound to.
+    /// All parameters except `limit` and `cursor`. A cursor is bound to them.
     asked: Vec<String>,
 }
 
 /// A page of tools.
 pub(super) struct Page {
     pub(super) tools: Vec<Arc<Shown>>,
-    /// All that the query finds.
+    /// The number of all matching tools.
     pub(super) total: usize,
     pub(super) next: Option<String>,
 }
 
 impl Listing {
-    /// Reads a query.
+    /// Parses a query.
     ///
     /// # Errors
     ///
-    /// 400 for what is not known, said twice, or no value of its name.
+    /// 400 for unknown or repeated parameters and for invalid values.
     pub(super) fn read(query: &str) -> Result<Self, Fault> {
         let mut listing = Self {
             form: CatalogForm::Newer,
@@ -70,7 +71,7 @@ impl Listing {
         if listing.near.is_some() && (listing.words.is_some() || listing.order.is_some()) {
             return Err(Fault::bad_request("`near` has an order of its own, and is asked for without `q` and `sort`"));
         }
-        // In any order it is the same question.
+        // The order of parameters does not matter.
         listing.asked.sort_unstable();
         Ok(listing)
     }
@@ -121,11 +122,11 @@ impl Listing {
         Ok(())
     }
 
-    /// The page that is asked for.
+    /// Returns the requested page.
     ///
     /// # Errors
     ///
-    /// 400 for a cursor of another list, or of none; the store's, for what is not ready.
+    /// 400 for an invalid cursor or one of another list. Errors of the catalog if it is not ready.
     pub(super) async fn page(&self, catalog: &Catalog) -> Result<Page, Fault> {
         let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
         let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
@@ -140,7 +141,7 @@ impl Listing {
         }
     }
 
-    /// In the order that is asked for. Their place is the last one's in it.
+    /// Returns a page in the requested order. The cursor holds the position of the last tool in that order.
     async fn ordered(&self, catalog: &Catalog, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let (after, all) = (place.map(|place| read_place(&place).ok_or_else(bad_cursor)).transpose()?, catalog.all());
         let wanted = all.filtered(&self.filter, Some(order), after.as_ref());
@@ -148,7 +149,7 @@ impl Listing {
             .await
     }
 
-    /// Those with the words, in the order that is asked for. Their place is a number.
+    /// Returns a page of tools that match the words, in the requested order. The cursor holds a number.
     async fn found_in_order(
         &self,
         catalog: &Catalog,
@@ -163,21 +164,21 @@ impl Listing {
         self.numbered_page(catalog, items.iter().skip(skip), skip, items.len(), of).await
     }
 
-    /// By how well they fit. Their place is a number.
+    /// Returns a page of tools that match the words, by relevance. The cursor holds a number.
     async fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let skip = numbered(place)?;
         let found = catalog.all().search(words, skip, self.limit.0, |entry| self.filter.takes(entry))?;
         self.numbered_page(catalog, found.items.iter(), skip, found.total, of).await
     }
 
-    /// By how near their names are. Their place is a number.
+    /// Returns a page of tools by similarity of their names. The cursor holds a number.
     async fn nearest(&self, catalog: &Catalog, name: &str, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let (skip, all) = (numbered(place)?, catalog.all());
         let near = all.nearest(name, |entry| self.filter.takes(entry));
         self.numbered_page(catalog, near.iter().skip(skip).copied(), skip, near.len(), of).await
     }
 
-    /// A page of what stands behind the first `skip` of all.
+    /// Returns a page of `items`, which begin after the first `skip` of all.
     async fn numbered_page(
         &self,
         catalog: &Catalog,
@@ -192,7 +193,7 @@ impl Listing {
         Ok(Page { tools, total, next })
     }
 
-    /// By their names. Their place is the last one's name.
+    /// Returns a page by slug. The cursor holds the last slug.
     async fn named(&self, catalog: &Catalog, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let read = |place: Vec<u8>| String::from_utf8(place).ok()?.parse().ok();
         let after = place.map(|place| read(place).ok_or_else(bad_cursor)).transpose()?.map(|slug| Place { rank: 0, slug });
@@ -201,7 +202,7 @@ impl Listing {
         self.page_of(catalog, wanted, all.count(&self.filter), of, |last| Some(last.as_bytes().to_vec())).await
     }
 
-    /// The first of these, as many as a page has room for. The next page begins behind the `place` of the last one.
+    /// Returns as many of `wanted` as fit on a page. The next page begins after the `place` of the last one.
     async fn page_of(
         &self,
         catalog: &Catalog,
@@ -217,7 +218,7 @@ impl Listing {
     }
 }
 
-/// The place of an endpoint in an order, as a cursor has it.
+/// Encodes a position in an order for a cursor.
 fn written_place(place: &Place) -> Vec<u8> {
     [&place.rank.to_be_bytes(), place.slug.as_str().as_bytes()].concat()
 }
@@ -227,13 +228,13 @@ fn read_place(place: &[u8]) -> Option<Place> {
     Some(Place { rank: u64::from_be_bytes(*rank), slug: str::from_utf8(slug).ok()?.parse().ok()? })
 }
 
-/// A place that is a number.
+/// Decodes a cursor position that is a number.
 fn numbered(place: Option<Vec<u8>>) -> Result<usize, Fault> {
     let number = place.map_or(Ok(0), |place| place.try_into().map(u32::from_be_bytes));
     number.map(|number| number as usize).map_err(|_| bad_cursor())
 }
 
-/// What a page has room for yet.
+/// The room left on a page.
 struct Room {
     tools: usize,
     bytes: usize,
@@ -244,7 +245,7 @@ impl Room {
         Self { tools: listing.limit.0, bytes: MAX_PAGE_BYTES }
     }
 
-    /// Puts one with the others; false where the page is full.
+    /// Adds a tool to the page. Returns false if the page is full.
     fn takes(&mut self, shown: &Arc<Shown>, tools: &mut Vec<Arc<Shown>>) -> bool {
         if self.tools == 0 || self.bytes == 0 {
             return false;
@@ -256,10 +257,10 @@ impl Room {
     }
 }
 
-/// An answer with `records` as its `endpoints`.
+/// Returns the envelope with `records` as its `endpoints`.
 pub(super) fn with_records(envelope: &Value, records: &[u8]) -> Vec<u8> {
     let envelope = envelope.to_string();
-    // In place of the closing brace.
+    // Overwrite the closing brace.
     let open = envelope.strip_suffix('}').unwrap_or_default();
     [open.as_bytes(), br#","endpoints":["#, records, b"]}"].concat()
 }

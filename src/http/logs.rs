@@ -1,4 +1,4 @@
-//! `/ai/endpoints/{slug}/logs`: what an endpoint's handler wrote, in pages or live.
+//! `/ai/endpoints/{slug}/logs`: the log of a tool's handler, in pages or live.
 
 use std::sync::Arc;
 
@@ -36,7 +36,6 @@ struct Query {
     cursor: Option<String>,
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "what its handler wrote, newest first, or live", logs);
     vec![logs.answers("LogPage").heeds(&["Last-Event-ID"]).streams()]
@@ -49,7 +48,7 @@ async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, re
     let query = LogQuery { since, level: asked.level, call: asked.call_id, limit: asked.limit.0, cursor: asked.cursor };
     if sse::wanted(&request.headers) {
         let from = follow::from(&request.headers, since, LogPlace::from_cursor, "a line of this log")?;
-        // A reader that comes back has its place; what it asked to begin with is past.
+        // A reader that reconnects continues from its position, so the original `since` no longer applies.
         let source = Lines { services: Arc::clone(&watching.capabilities), endpoint, query: LogQuery { since: None, ..query } };
         return follow::stream(&watching.shared, &request, source, from);
     }
@@ -57,7 +56,7 @@ async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, re
     Ok(paged("logs", &page.entries, page.next_cursor).into_response())
 }
 
-/// The log of an endpoint, as one reader asks for it.
+/// The log of a tool, as one reader follows it.
 struct Lines {
     services: Arc<CapabilityServices>,
     endpoint: EndpointId,

@@ -1,4 +1,4 @@
-//! `GET /ai/endpoints` and `GET /ai/manifest`: what is offered here, for programs.
+//! `GET /ai/endpoints` and `GET /ai/manifest`: the catalog and the manifest, for programs.
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ const INTERFACE_VERSION: &str = "0.2.0";
 
 const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/ai/endpoints", "listTools", "the catalogue: slugs, prices, schemas; searched by words", catalog)
@@ -37,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The catalogue, a page of it at a time.
+/// Returns a page of the catalog.
 async fn catalog(
     State(offering): State<Arc<Offering>>,
     ProcessorTurn(turn): ProcessorTurn,
@@ -63,10 +62,10 @@ async fn catalog(
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// Room that is made for a record.
+/// Initial buffer capacity for a record, in bytes.
 const USUAL_BYTES: usize = 1 << 10;
 
-/// Records with what is told beside them, and commas between them.
+/// Writes records with their additional fields, separated by commas.
 fn records(form: CatalogForm, tools: &[(Arc<Shown>, Option<Told>)]) -> Vec<u8> {
     let mut json = Vec::with_capacity(tools.len() * USUAL_BYTES);
     for (live, told) in tools {
@@ -81,7 +80,7 @@ fn records(form: CatalogForm, tools: &[(Arc<Shown>, Option<Told>)]) -> Vec<u8> {
     json
 }
 
-/// The envelope of the catalogue, without its `endpoints`.
+/// Returns the envelope of the catalog without its `endpoints`.
 fn envelope(base: &str, form: CatalogForm) -> Value {
     let mut lifecycle: Map<String, Value> = [
         ("builderRegister", format!("POST {base}/ai/builders/register")),
@@ -174,7 +173,7 @@ async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
             "verify": "tollhouse verify-receipt FILE|URL",
             "offers": offering.signer.offers_by(),
         },
-        // What they would otherwise learn from refusals.
+        // Builders would otherwise learn these from errors.
         "builders": {
             "capabilities": policy.builder_capabilities,
             "limits": policy.limits,

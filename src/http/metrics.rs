@@ -1,4 +1,4 @@
-//! `/metrics`: what the host counts and measures of itself, as Prometheus reads it.
+//! `/metrics`: the host's metrics for Prometheus.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -17,7 +17,6 @@ use super::{
     services::{Http, Operating},
 };
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, for who has the token \
                 for it, and where the settings let it for who asks from the host's own machine";
@@ -32,8 +31,9 @@ async fn metrics(Reader: Reader, State(operating): State<Arc<Operating>>, header
     ([(header::CONTENT_TYPE, format.media_type()), (header::CACHE_CONTROL, "no-store")], told).into_response()
 }
 
-/// Who reads metrics: an admin, who has the token for this alone, or whoever asks from this machine where the settings let them. A token
-/// comes as a bearer's, the admin's too and here alone: Prometheus sends it in no other way.
+/// A permitted reader of metrics: an admin, a client with the metrics token, or, if the settings allow it, any client
+/// on this machine. Tokens come as bearer tokens, because Prometheus cannot send them otherwise. Only here can the
+/// admin token come that way.
 struct Reader;
 
 impl FromRequestParts<Http> for Reader {
@@ -59,12 +59,12 @@ impl FromRequestParts<Http> for Reader {
     }
 }
 
-/// What a proxy says of a request that it passes on, besides all that begins with `x-forwarded-`.
+/// Headers that proxies add to forwarded requests, besides those that begin with `x-forwarded-`.
 const PASSED_ON: [&str; 8] =
     ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"];
 
-/// Whether the request was made on this machine, for this machine: over loopback, to a name of loopback, by nobody who passes it on for
-/// others, and by no page of another origin in a browser here.
+/// Returns whether a request was made on this machine: over loopback, to a loopback name, not forwarded by a proxy, and
+/// not by a page of another origin in a local browser.
 fn is_from_here(peer: IpAddr, parts: &Parts) -> bool {
     let headers = &parts.headers;
     let passed_on = headers.keys().any(|name| name.as_str().starts_with("x-forwarded-") || PASSED_ON.contains(&name.as_str()));

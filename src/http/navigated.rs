@@ -1,4 +1,5 @@
-//! What a browser shows that was led to a paid tool: the same refusal with the same headers, in a form for people.
+//! The page that a browser shows after following a link to a paid tool: the same error and headers, in a form for
+//! people.
 
 use axum::{
     http::{HeaderMap, HeaderValue, header},
@@ -9,12 +10,13 @@ use tollhouse_base::unseen;
 use tollhouse_front::{Code, Fault};
 use tollhouse_tool::Endpoint;
 
-/// Whether a person asks, by an address or a link: a program says nothing of the kind, and a script of a page says something else.
+/// Returns whether a person opened an address or a link. Programs do not send this header, and scripts of pages send
+/// another value.
 pub(super) fn by_a_person(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-dest").is_some_and(|destination| destination == "document")
 }
 
-/// The refusal as a page, where it is for want of a payment; else as it is.
+/// Returns a missing payment as a page, and other errors unchanged.
 pub(super) fn page(refused: Fault, endpoint: Option<&Endpoint>, base: &str) -> Response {
     let is_challenge = refused.code() == Code::PaymentRequired && refused.challenge().is_some();
     let Some(endpoint) = endpoint.filter(|_| is_challenge) else { return refused.into_response() };
@@ -58,7 +60,7 @@ fn document(endpoint: &Endpoint, base: &str) -> Markup {
     }
 }
 
-/// Words of a builder, in which a sign stands for what cannot be seen.
+/// Replaces invisible characters in a builder's text with a visible sign.
 fn seen(text: &str) -> String {
     unseen::marked(text).map(|(letter, unseen)| if unseen { '\u{241b}' } else { letter }).collect()
 }

@@ -1,4 +1,4 @@
-//! For those who keep the host running.
+//! Health checks and status, for operators.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,16 +13,15 @@ use super::{
     services::Operating,
 };
 
-/// How long a commit may take of a host that is ready: a disk that hangs refuses nothing, and does nothing.
+/// Maximum time for a commit on a ready host. A disk that hangs returns no error.
 const COMMITS_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long the store may take to say who else serves it.
+/// Maximum time for the store to list other hosts and to count settlements.
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// Settlements that a reorganization took back and that are counted.
+/// Maximum number of reorganized or unresolved settlements to count.
 const MOST_COUNTED: usize = 10_000;
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/health", "getHealth", "what is in force, and what there is", health).answers("Health"),
@@ -32,12 +31,12 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The process answers.
+/// Responds if the process is running.
 async fn live() -> Json<Value> {
     Json(json!({ "ok": true }))
 }
 
-/// The host takes calls: the store takes commits, other hosts of it are heard of, and workers start.
+/// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
 async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, Fault> {
     takes_commits(&*operating.store, COMMITS_WITHIN).await?;
     if operating.replica.is_fenced() {
@@ -55,7 +54,8 @@ async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, F
     Ok(Json(json!({ "ok": true })))
 }
 
-/// Refuses while the store refuses commits, or takes none in time: nothing that is paid for could be settled.
+/// Returns an error while the store rejects commits or does not complete one in time, because no payment could be
+/// settled.
 async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault> {
     let late = |_| StoreError::Away(format!("it took no commit within {} s", within.as_secs()));
     let taken = tokio::time::timeout(within, Batch::new().commit(store, Durability::Buffered)).await;
@@ -63,7 +63,8 @@ async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault>
     Ok(())
 }
 
-/// What is in force: the sandbox's jail and numbers, who settles. What there is: in the store by kind, and on the disk.
+/// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk
+/// use.
 async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
     let replicas = tokio::time::timeout(SEEN_WITHIN, operating.replica.seen()).await;
     let reorganized = tokio::time::timeout(SEEN_WITHIN, money::count_reorganized(&*operating.store, MOST_COUNTED)).await;
@@ -71,29 +72,29 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
     Json(json!({
         "ok": true,
         "version": env!("CARGO_PKG_VERSION"),
-        // Null while the store is away.
+        // Null while the store is unavailable.
         "replicas": replicas.ok().and_then(Result::ok),
-        // Null while it is not far from the database's.
+        // Null while it is close to the database's clock.
         "clock": operating.replica.clock_is_wrong(),
         "sandbox": operating.pool.status(),
         "payment": operating.gate.describe(),
         "facilitator": operating.gate.facilitator_status(),
         "facilitators": operating.gate.facilitator_statuses(),
         "openSettlements": operating.gate.open_intents(),
-        // Null while the store is away.
+        // Null while the store is unavailable.
         "unresolvedSettlements": unresolved.ok().and_then(Result::ok),
-        // Null while the store is away.
+        // Null while the store is unavailable.
         "reorganizedSettlements": reorganized.ok().and_then(Result::ok),
         "unpaid": operating.gate.unpaid(),
         "stored": stored(&operating).await,
         "disk": operating.disk.usage(),
         "intake": operating.shared.intake.status(),
-        // What an operator should look at.
+        // Warnings for operators.
         "warnings": operating.shared.proxies.warnings(),
     }))
 }
 
-/// How many keys there are of each kind, and the bytes of them; of free receipts, how many receipts.
+/// Returns the number and bytes of keys of each kind. For free receipts, it counts receipts.
 async fn stored(operating: &Operating) -> Value {
     let sizes = operating.store.sizes();
     let told = |size: Size| json!({ "count": size.entries, "bytes": size.bytes });
@@ -109,9 +110,9 @@ async fn stored(operating: &Operating) -> Value {
     // False while a store of an older version is being counted.
     stored.insert("complete".to_owned(), json!(sizes.complete));
     stored.insert("syncs".to_owned(), json!(sizes.syncs));
-    // Null while it is as small as it is to be.
+    // Null unless the last attempt to replace an oversized tree failed.
     stored.insert("renewalFails".to_owned(), json!(sizes.renewal_fails));
-    // Null while every file of the store is whole, as far as it was looked at.
+    // Null while all checked files of the store are intact.
     stored.insert("damage".to_owned(), json!(sizes.damage));
     Value::Object(stored)
 }
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(refusal(&store, COMMITS_WITHIN).await, None);
     }
 
-    /// As when its disk hangs: it reads, and takes no commit.
+    /// A store that reads but never completes a commit, like one on a hanging disk.
     struct Hanging(MemoryStore);
 
     #[async_trait]

@@ -1,4 +1,4 @@
-//! What paths and queries have in common: what is named, how long back, how many, from where on.
+//! Common parts of paths and queries: slugs, periods, limits and cursors.
 
 use std::str::FromStr;
 
@@ -11,12 +11,12 @@ use tollhouse_tool::Slug;
 pub(super) use tollhouse_base::when::When;
 pub(super) use tollhouse_front::{PathParams, QueryParams};
 
-/// Entries of a page when the query does not say.
+/// Default number of entries on a page.
 const DEFAULT_LIMIT: usize = 50;
-/// Most entries of a page.
+/// Maximum number of entries on a page.
 const MAX_LIMIT: usize = 200;
 
-/// How many entries a page has: 1 to 200, 50 when it is not said.
+/// The number of entries on a page: 1 to 200, 50 by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limit(pub(super) usize);
 
@@ -41,22 +41,22 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// What the cursors of lists by slug are made for.
+/// The lists that cursors by slug are bound to.
 const BY_SLUG: &[&str] = &["by slug"];
 
-/// The cursor of a list by slug, whose page ends with `slug`.
+/// Returns the cursor of a list by slug whose page ends with `slug`.
 pub(super) fn cursor_at(slug: &Slug) -> String {
     cursor::write(BY_SLUG, slug.as_str().as_bytes())
 }
 
-/// The slug that a list goes on behind.
+/// Returns the slug after which a list continues.
 pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, Fault> {
     let Some(cursor) = cursor else { return Ok(None) };
     let text = cursor::read(BY_SLUG, &cursor).and_then(|slug| String::from_utf8(slug).ok());
     text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(bad_cursor)
 }
 
-/// A page of a list: its entries under their name, and where the next one begins.
+/// Returns a page of a list: its entries under `name`, and the cursor of the next page.
 pub(super) fn paged(name: &str, entries: &impl Serialize, next: Option<String>) -> Json<Value> {
     let mut answer = json!({ "ok": true, name: entries });
     if let Some(next) = next {
@@ -65,17 +65,17 @@ pub(super) fn paged(name: &str, entries: &impl Serialize, next: Option<String>) 
     Json(answer)
 }
 
-/// Refuses a stream that is asked for up to some moment.
+/// Rejects a stream with an end time.
 ///
 /// # Errors
 ///
-/// 400, where it is.
+/// 400 if there is one.
 pub(super) fn no_end<T>(until: Option<T>) -> Result<(), Fault> {
     let refused = |_| Err(Fault::bad_request("`until` is of pages: a stream goes on"));
     until.map_or(Ok(()), refused)
 }
 
-/// What to say of a cursor that is not one of ours.
+/// Returns the error for an invalid cursor.
 pub(super) fn bad_cursor() -> Fault {
     Fault::bad_request("`cursor` is the `nextCursor` of the page before")
 }

@@ -1,4 +1,4 @@
-//! `/ai/builders/payout-settings`, `/ai/builders/payouts` and `/ai/admin/payouts`.
+//! `/ai/builders/payout-settings`, `/ai/builders/payouts` and `/ai/admin/payouts`: payouts to builders.
 
 use std::sync::Arc;
 
@@ -25,7 +25,6 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get(
@@ -61,7 +60,8 @@ async fn settings(ForBuilderReadOnly(builder, _): ForBuilderReadOnly, State(earn
     told(&earning, &builder.id, settings.as_ref()).await
 }
 
-/// Where payouts go, with their revision as `ETag`, 0 before any were set; and what waits for one.
+/// Returns the payout settings with their revision as `ETag`, which is 0 before any were set, and the amount waiting
+/// for a payout.
 async fn told(earning: &Earning, builder: &BuilderId, settings: Option<&PayoutSettings>) -> Result<Response, Fault> {
     let revision = settings.map_or(0, |settings| settings.revision);
     Ok(with_etag(revision, json!({ "ok": true, "payoutSettings": settings, "waiting": earning.payouts.waits(builder).await? })))
@@ -86,7 +86,7 @@ async fn pay_out(ForBuilder(builder, _): ForBuilder, State(earning): State<Arc<E
     Ok(Json(json!({ "ok": true, "payout": packet.as_ref().map_or_else(empty, Packet::public) })))
 }
 
-/// A page of what one builder has.
+/// The query for a page of a builder's payouts.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Own {

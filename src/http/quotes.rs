@@ -1,4 +1,4 @@
-//! `/ai/quote`, `/ai/conversion/quote` and `/x402/quote`: what things cost all in, here and elsewhere.
+//! `/ai/quote`, `/ai/conversion/quote` and `/x402/quote`: total costs of calls, here and at other sellers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
     turn::ProcessorTurn,
 };
 
-/// What a call of a tool costs.
+/// The request for the cost of a call to a tool.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OfTool {
@@ -30,7 +30,7 @@ struct OfTool {
     from_address: Option<String>,
 }
 
-/// The way to what a tool is paid in.
+/// The request for a route to a token that a tool accepts.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OfConversion {
@@ -40,7 +40,7 @@ struct OfConversion {
     from_address: Option<String>,
 }
 
-/// What somebody else asks.
+/// The request for the price of another seller.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OfSeller {
@@ -63,10 +63,9 @@ impl Subject for OfSeller {
     const CODE: Code = Code::InvalidMember;
 }
 
-/// What ways to what is paid in are refused for.
+/// Error codes of quotes with a route.
 const OF_WAYS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let of_sellers = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
     vec![
@@ -89,7 +88,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What is held, if anything of it is said.
+/// Returns the funds that the payer starts with, if a network or token is given.
 fn start(network: Option<String>, asset: Option<String>, address: Option<String>) -> Option<Start> {
     (network.is_some() || asset.is_some()).then_some(Start { network, asset, address })
 }
@@ -138,7 +137,7 @@ async fn seller(
     Ok(told(answer))
 }
 
-/// Good for the moment, and for nobody to keep.
+/// Returns a response that must not be cached, because a quote is valid only briefly.
 fn told(mut answer: Value) -> Response {
     answer["ok"] = json!(true);
     ([(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(answer)).into_response()

@@ -1,4 +1,4 @@
-//! Receipts, payments, and the keys that receipts are signed with.
+//! Receipts, payments, and the public keys of receipts.
 
 use std::sync::Arc;
 
@@ -19,10 +19,9 @@ use super::{
     services::{Calling, Proving},
 };
 
-/// What shows who has bought something.
+/// Headers that identify a buyer.
 const OF_BUYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit"];
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/ai/receipts/{id}", "getReceipt", "a signed receipt", receipt)
@@ -46,7 +45,7 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
     let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
     let refunded = proving.refunds.of(&id).await?;
     let mut answer = json!({ "ok": true, "receipt": receipt });
-    // Beside the receipt: what is signed stays as it was.
+    // Refunds are beside the receipt, because the signed receipt does not change.
     if !refunded.refunds.is_empty() {
         answer["refunds"] = refunded.refunds.iter().map(Refund::public).collect();
         answer["refundedUsd"] = json!(refunded.sum());
@@ -57,8 +56,9 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
     Ok(Json(answer))
 }
 
-/// The state of one payment, so that a caller whose connection broke need not pay to find out. Its receipt and its transaction are for
-/// those who show the payment or the developer credit that it was made with, for the owner of the tool, and for admins.
+/// Returns the state of a payment, so that a caller whose connection broke need not pay to find out. The receipt and
+/// the transaction are visible only to callers that show the payment or developer credit used, to the owner of the
+/// tool, and to admins.
 async fn payment(
     State(proving): State<Arc<Proving>>,
     State(calling): State<Arc<Calling>>,
@@ -74,7 +74,7 @@ async fn payment(
     Ok(Json(json!({ "ok": true, "payment": state })))
 }
 
-/// Whether the request shows an admin's credential, or that of the owner of the tool that was paid for.
+/// Returns whether the request shows the credential of an admin or of the owner of the paid tool.
 async fn is_seller(proving: &Proving, calling: &Calling, headers: &HeaderMap, state: &PaymentState) -> Result<bool, Fault> {
     if !shows_caller(headers) {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! `/ai/admin/reconciliation`: the chain's transfers to the address that is paid, held against the ledger.
+//! `/ai/admin/reconciliation`: compares transfers on the chain to the paid address with the ledger.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use super::{
     services::Earning,
 };
 
-/// How far back it goes where nothing is said: a day, in milliseconds.
+/// The default period: one day, in milliseconds.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// What its cursors are made for.
+/// The list that cursors are bound to.
 const BY_BLOCK: &[&str] = &["by block"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// The first of the settings where it is absent.
+    /// Default: the first network in the settings.
     network: Option<String>,
     since: Option<When>,
     cursor: Option<String>,
@@ -39,7 +39,6 @@ struct Answer {
     next_cursor: Option<String>,
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let what = "transfers on the chain that no receipt names, and receipts whose transfer is not there";
     vec![

@@ -1,4 +1,4 @@
-//! `/ai/admin/refunds`: gives back what a receipt paid.
+//! `/ai/admin/refunds`: refunds payments of receipts.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use super::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Asked {
     receipt_id: String,
-    /// Absent: all that is left.
+    /// Default: the whole remaining amount.
     amount_usd: Option<MicroUsd>,
     reason: Option<String>,
-    /// Of what was paid with x402: what sent it back.
+    /// The transaction of the refund, for payments with x402.
     transaction: Option<String>,
 }
 
@@ -36,7 +36,6 @@ impl Subject for Asked {
     const CODE: Code = Code::InvalidRefund;
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let give = post("/ai/admin/refunds", "giveRefund", "gives back what a receipt paid, or a part of it", give);
     let give = give.heeds(&["Idempotency-Key"]).takes("RefundDraft").answers("RefundGiven");
@@ -44,7 +43,8 @@ pub(super) fn routes() -> Vec<Route> {
     vec![give.fails(&refused).fails(&[Code::UnknownCredit, Code::CreditRevoked])]
 }
 
-/// Asked for again with the same `Idempotency-Key`, or the same transaction, the same refund.
+/// Records a refund. With the same `Idempotency-Key` or the same transaction, a repeated request returns the same
+/// refund.
 async fn give(
     _: Admin,
     State(earning): State<Arc<Earning>>,
@@ -60,7 +60,7 @@ async fn give(
     let once = key.map(|key| Once::new(key, json_hash(&request))).transpose()?;
     let refunding = Refunding { receipt, amount: asked.amount_usd, transaction: asked.transaction, reason: asked.reason };
     let given = match earning.refunds.give(&refunding, once.as_ref()).await {
-        // Those of free calls are elsewhere.
+        // Receipts of free calls are stored elsewhere.
         Err(RefundError::Unknown) if proving.receipts.find(refunding.receipt.as_str()).await?.is_some() => {
             return Err(RefundError::NothingPaid.into());
         }

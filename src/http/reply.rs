@@ -1,4 +1,4 @@
-//! Answers of calls.
+//! Responses to calls.
 
 use axum::{
     body::Body,
@@ -8,7 +8,7 @@ use axum::{
 use tollhouse_call::{Done, bodiless};
 use tollhouse_front::{names, settlement};
 
-/// The bare result with its receipt and settlement in headers: the answer of `/tools/{slug}`.
+/// Returns the response of `/tools/{slug}`: the bare result, with receipt and settlement in headers.
 pub(super) fn bare(done: &Done) -> Response {
     let answer = &done.answer;
     let mut response = Response::new(Body::from(answer.body.clone()));
@@ -26,8 +26,8 @@ pub(super) fn bare(done: &Done) -> Response {
     response
 }
 
-/// Puts receipt and settlement into the headers of an answer, and what keeps a tool's words apart
-/// from the host's: its documents run no script and read nothing of this origin.
+/// Adds receipt and settlement headers, and isolates the tool's content from the host's origin: its documents run no
+/// scripts and read nothing of this origin.
 pub(super) fn mark(response: &mut Response, done: &Done) {
     let answer = &done.answer;
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! `/ai/builders/revenue` and `/ai/admin/revenue`: what a builder's endpoints earned, and what the host did.
+//! `/ai/builders/revenue` and `/ai/admin/revenue`: revenue of a builder's tools and of the host.
 
 use std::sync::Arc;
 
@@ -38,7 +38,6 @@ impl OfBuilder for Own {
     }
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/builders/revenue", "getRevenue", "what the builder's endpoints earned", revenue).answers("Revenue"),
@@ -46,7 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Whole UTC days, from the one that `since` falls on.
+/// Returns a builder's revenue for whole UTC days, from the day of `since`.
 async fn revenue(
     ForBuilderReadOnly(builder, asked): ForBuilderReadOnly<Own>,
     State(earning): State<Arc<Earning>>,
@@ -57,13 +56,13 @@ async fn revenue(
     Ok(Json(Answer { ok: true, report }))
 }
 
-/// By the same days.
+/// Returns the host's revenue for the same kind of days.
 async fn platform(Admin(asked): Admin<Since>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer<HostReport>>, Fault> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
     Ok(Json(Answer { ok: true, report: earning.sales.host_report(since).await? }))
 }
 
-/// Written as it is: a report may have a line for each of many endpoints.
+/// A response serialized directly from the report, which can have a line for each of many tools.
 #[derive(Serialize)]
 struct Answer<T> {
     ok: bool,

@@ -1,8 +1,8 @@
-//! The one table of operations, as the file of each subject declares its rows: how one is asked for, what it is for, what it takes,
-//! answers and refuses, and what performs it. The router, the documents and the tests are made of it.
+//! Routes: each file declares the rows of its subject in the operation table. A row has the path, purpose, inputs,
+//! outputs, errors and handler of an operation. The router, the documentation and the tests are built from the table.
 //!
-//! Who may ask for something of management is said by no row: it is the type of the handler's first argument, which lets nobody
-//! else in. So is what the query may say. A handler that does not begin with an [`Asker`] is [`open`] to everyone.
+//! For management routes, the type of the handler's first argument decides who is allowed and which query parameters
+//! exist, not the row. A handler whose first argument is not an [`Asker`] is [`open`] to everyone.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +23,17 @@ use super::{
     services::Http,
 };
 
-/// A row, and what performs it.
+/// A row and its handler.
 pub(super) struct Route {
     pub(super) row: Row,
-    /// Adds it to what else its path is asked for.
+    /// Adds the handler to the other methods of its path.
     performs: Performs,
 }
 
 type Performs = Box<dyn FnOnce(MethodRouter<Http>) -> MethodRouter<Http>>;
 
-/// A router of these routes. The methods of a path are put together first, one after the other: merged they would each stand in `Allow`
-/// as often as a route says them.
+/// Builds a router. The methods of a path are combined first, one after the other. If they were merged as routers,
+/// `Allow` would repeat methods.
 pub(super) fn router(routes: impl Iterator<Item = Route>) -> Router<Http> {
     let mut paths: BTreeMap<&str, MethodRouter<Http>> = BTreeMap::new();
     for Route { row, performs } in routes {
@@ -44,13 +44,13 @@ pub(super) fn router(routes: impl Iterator<Item = Route>) -> Router<Http> {
 }
 
 impl Route {
-    /// With a JSON body of this schema.
+    /// Sets the schema of the JSON request body.
     pub(super) fn takes(mut self, schema: &'static str) -> Self {
         self.row.takes = Some(schema);
         self
     }
 
-    /// Answered with JSON of this schema.
+    /// Sets the schema of the JSON response.
     pub(super) fn answers(self, schema: &'static str) -> Self {
         self.told(Answers::Json(schema))
     }
@@ -60,25 +60,25 @@ impl Route {
         self
     }
 
-    /// Followed live by who asks for a stream.
+    /// Marks the operation as available as a live stream.
     pub(super) fn streams(mut self) -> Self {
         self.row.streams = true;
         self
     }
 
-    /// Heeding these headers.
+    /// Sets the headers that the operation reads.
     pub(super) fn heeds(mut self, headers: &'static [&'static str]) -> Self {
         self.row.headers = headers;
         self
     }
 
-    /// With these names in its query, of what is [`open`].
+    /// Sets the query parameters of an [`open`] operation.
     pub(super) fn query(mut self, names: &'static [&'static str]) -> Self {
         self.row.query = names;
         self
     }
 
-    /// Refused for these besides.
+    /// Adds error codes.
     pub(super) fn fails(mut self, codes: &[Code]) -> Self {
         self.row.fails.extend(codes);
         self
@@ -90,13 +90,13 @@ impl Route {
     }
 }
 
-/// Who asks, as a handler takes it: a credential that was looked at, and the query, in which nothing unknown stands.
+/// The first argument of a handler: an authenticated caller and a query without unknown parameters.
 pub(super) trait Asker {
     const WHOSE: Whose;
     type Query: DeserializeOwned;
 }
 
-/// The arguments of a handler, as axum knows them: the first says who asks.
+/// The arguments of a handler, as axum defines them. The first is the caller.
 pub(super) trait Arguments {
     type Asker: Asker;
 }
@@ -138,7 +138,7 @@ methods! {
     delete DELETE;
 }
 
-/// Routes that everyone may ask for, whatever their handlers begin with.
+/// Routes open to everyone, whatever the arguments of their handlers are.
 pub(super) mod open {
     use axum::{handler::Handler, routing::MethodFilter};
 
@@ -165,15 +165,15 @@ pub(super) mod open {
     }
 }
 
-/// A query that says nothing.
+/// A query without parameters.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-/// The names of a type's members, as they are sent.
+/// Returns the serialized names of a type's fields.
 fn names<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // It fails once it has been told them.
+    // Deserialization fails after it has recorded the names.
     drop(T::deserialize(Names(&mut names)));
     names
 }

@@ -1,26 +1,26 @@
-//! A row of the table of operations, as the router, tests and documents read it.
+//! A row of the operation table, for the router, tests and documentation.
 
 use tollhouse_front::Code;
 
-/// Whose business a route is.
+/// The callers that can use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// Everyone's, strangers' too.
+    /// Everyone, without authentication.
     Everyone,
-    /// Any builder's, for what becomes their own.
+    /// Any builder, who will own the result.
     Builders,
-    /// The builder's who shows the key; an admin names one by `?builderId=`, and a builder names no other.
+    /// The builder whose key it is. An admin names a builder with `?builderId=`; a builder cannot name another.
     Themselves,
-    /// The owner's of the endpoint that the path names.
+    /// The owner of the tool in the path.
     Owner,
-    /// Admins'.
+    /// Admins only.
     Admins,
-    /// Not a builder's; whoever holds the credit's token asks with that.
+    /// The holder of a developer credit with its token, or an admin. Builders cannot use it.
     Holder,
 }
 
 impl Whose {
-    /// As documents say it.
+    /// Returns its name in the documentation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,58 +34,58 @@ impl Whose {
     }
 }
 
-/// An operation, as tests and documents read it.
+/// An operation.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// In capitals.
+    /// The HTTP method, in capitals.
     pub method: &'static str,
-    /// With `{slug}` or `{id}` where it names something.
+    /// The path, with parameters such as `{slug}` or `{id}`.
     pub path: &'static str,
-    /// What programs call it.
+    /// The operation id for programs.
     pub id: &'static str,
-    /// What it is about: the page of the documents that it is on.
+    /// The subject, which is also its page in the documentation.
     pub subject: &'static str,
-    /// Who may ask. Admins may wherever a builder may.
+    /// The callers that can use it. Admins can use everything that builders can.
     pub whose: Whose,
-    /// The names that its query takes. Of management, any other is refused.
+    /// The query parameters. Management operations reject others.
     pub query: &'static [&'static str],
-    /// Headers that it heeds, besides those of credentials and payment.
+    /// Request headers that it reads, besides credentials and payments.
     pub headers: &'static [&'static str],
-    /// What it is for.
+    /// Its purpose.
     pub what: &'static str,
-    /// The schema of its body, where it takes one.
+    /// The schema of its request body, if it has one.
     pub takes: Option<&'static str>,
-    /// What it answers.
+    /// The kind of its response.
     pub answers: Answers,
-    /// Whether `Accept: text/event-stream` gets a stream of it.
+    /// Whether `Accept: text/event-stream` returns a stream.
     pub streams: bool,
-    /// Whether agents are told of it in `/openapi.json`.
+    /// Whether `/openapi.json` shows it to agents.
     pub for_agents: bool,
-    /// What it is refused for, besides what every operation of its kind is: [`Row::codes`].
+    /// Its error codes, besides those that [`Row::codes`] adds for all operations of its kind.
     pub(super) fails: Vec<Code>,
 }
 
-/// What an operation answers.
+/// The kind of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// JSON that fits this schema.
+    /// JSON with this schema.
     Json(&'static str),
-    /// What a tool says: any JSON, with the status that it chose.
+    /// The answer of a tool: any JSON, with the tool's status.
     Tool,
-    /// Other text, of this media type.
+    /// Other text with this media type.
     Text(&'static str),
-    /// A document: as Markdown, and to browsers as a page.
+    /// A document: Markdown, or a page for browsers.
     Page,
 }
 
-/// What any operation may be refused for.
+/// Error codes of all operations.
 const ALWAYS: &[Code] = &[Code::InvalidRequest, Code::RateLimited, Code::Busy, Code::StoreUnavailable, Code::Internal];
 
-/// What one is refused for besides that takes a body.
+/// Further error codes of operations with a request body.
 const OF_BODIES: &[Code] = &[Code::InvalidJson, Code::UnsupportedMediaType, Code::BodyTooLarge, Code::BodyTooSlow];
 
 impl Row {
-    /// The row of what is asked for so; it answers nothing that is known yet.
+    /// Returns a row without a known response.
     pub(super) fn new(method: &'static str, path: &'static str, id: &'static str, what: &'static str) -> Self {
         Self {
             method,
@@ -104,7 +104,7 @@ impl Row {
         }
     }
 
-    /// The schema of its answer, where it has one.
+    /// Returns the schema of its response, if it has one.
     #[must_use]
     pub fn schema(&self) -> Option<&'static str> {
         match self.answers {
@@ -113,7 +113,7 @@ impl Row {
         }
     }
 
-    /// All that it is refused for, in the order of the table of faults.
+    /// Returns all its error codes, in the order of the error table.
     #[must_use]
     pub fn codes(&self) -> Vec<Code> {
         let of_who: &[Code] = match self.whose {

@@ -1,4 +1,4 @@
-//! `/ai/admin/runtime`: what the sandbox did for each endpoint since the process started.
+//! `/ai/admin/runtime`: sandbox statistics of each tool since the process started.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -14,7 +14,6 @@ use super::{
     services::Calling,
 };
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the sandbox did for each endpoint since the process started, first for those that took most of its processor time";
     vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("Runtime")]
@@ -31,7 +30,7 @@ struct Most {
 struct Answer {
     ok: bool,
     endpoints: Vec<Line>,
-    /// How many were called.
+    /// The number of tools that were called.
     total: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `GET /ai/content-safety/policy`: what uploads are scanned for, what becomes of them, and what that cannot do.
+//! `GET /ai/content-safety/policy`: the rules for scanning uploads, their outcomes and their limits.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::{
     services::Offering,
 };
 
-/// What a builder vouches for by `safetyAttestation.accepted`.
+/// The statement that a builder accepts with `safetyAttestation.accepted`.
 const STATEMENT: &str = "I have the right to publish this content. It holds no illegal material, no secrets, no private data of other people, and nothing used without permission; and I answer for what the endpoint returns.";
 
-/// What the scan does not do, in plain words.
+/// The limits of the scan, in plain words.
 const LIMITS: &[&str] = &[
     "The rules read text. They cannot judge pictures, sound or video, nor what somebody means to do.",
     "No hash set of known child abuse material is shipped; a host knows only the hashes its operator has listed.",
@@ -22,13 +22,12 @@ const LIMITS: &[&str] = &[
     "Terms are listed in a few languages only. Passing the scan is no approval by the operator.",
 ];
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "what is not published here", policy);
     vec![policy.answers("SafetyPolicy").for_agents()]
 }
 
-/// The policy in force, for everyone.
+/// Returns the policy in force.
 async fn policy(State(offering): State<Arc<Offering>>) -> Json<Value> {
     let rules: Vec<_> = offering.scanner.rules().collect();
     Json(json!({

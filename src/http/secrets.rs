@@ -1,4 +1,4 @@
-//! `/ai/endpoints/{slug}/secrets` and `/ai/admin/secrets/rotate`. No answer has a value in it.
+//! `/ai/endpoints/{slug}/secrets` and `/ai/admin/secrets/rotate`. No response contains a value.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Subject for NewSecret {
     const CODE: Code = Code::InvalidSecret;
 }
 
-/// A text; the error for anything else does not repeat it.
+/// Deserializes a string. Errors do not repeat the input.
 fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String>, D::Error> {
     match Value::deserialize(deserializer) {
         Ok(Value::String(text)) => Ok(Zeroizing::new(text)),
@@ -40,7 +40,6 @@ fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String
     }
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/endpoints/{slug}/secrets", "listSecrets", "the names of its secrets", list).answers("SecretList"),
@@ -71,7 +70,7 @@ async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret)
     Ok(Json(json!({ "ok": true, "secret": set? })))
 }
 
-/// Ends the workers of an endpoint whose secrets were changed, or may have been: they may have kept the value before.
+/// Retires the workers of a tool whose secrets changed or may have changed, because they may have kept an old value.
 fn retire<T>(sealing: &Sealing, endpoint: &Endpoint, changed: &Result<T, SecretError>) {
     if matches!(changed, Ok(_) | Err(SecretError::Store(_))) {
         sealing.pool.retire(endpoint.id.as_str(), &endpoint.version);

@@ -1,4 +1,4 @@
-//! What the handlers take: each group the few services that it needs, and no other.
+//! The services of handlers. Each group of handlers gets only the services that it needs.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -25,217 +25,217 @@ use tollhouse_telemetry::Gather;
 
 use super::{about::About, documents::Documents};
 
-/// The services of the front, by the handlers that take them.
+/// The services of the HTTP API, grouped by handlers.
 pub struct Services {
-    /// What every front takes.
+    /// The state shared by all front ends.
     pub shared: Arc<Shared>,
-    /// Of calls.
+    /// For calls.
     pub calling: Arc<Calling>,
-    /// Of what is told of the host and its catalogue.
+    /// For public information about the host and its catalog.
     pub offering: Arc<Offering>,
-    /// Of quotes.
+    /// For quotes.
     pub desk: Arc<QuoteDesk>,
-    /// Of receipts and payments.
+    /// For receipts and payments.
     pub proving: Arc<Proving>,
-    /// The simulated ledger, where that settles.
+    /// The simulated ledger, if it is the facilitator.
     pub ledger: Option<Arc<Ledger>>,
-    /// Of who is a builder.
+    /// For builder accounts.
     pub accounts: Arc<Accounts>,
-    /// Of changes of endpoints.
+    /// For changes of tools.
     pub publishing: Arc<Publishing>,
-    /// Of what is followed live.
+    /// For lists and live streams.
     pub watching: Arc<Watching>,
-    /// Of what was earned, and is to be spent.
+    /// For revenue, payouts, refunds and credits.
     pub earning: Arc<Earning>,
-    /// Of the audit trail.
+    /// For the audit trail.
     pub auditing: Arc<Auditing>,
-    /// Of endpoints' secrets.
+    /// For secrets of tools.
     pub sealing: Arc<Sealing>,
-    /// Of the host's health.
+    /// For health and metrics.
     pub operating: Arc<Operating>,
 }
 
-/// What calls take.
+/// Services for calls.
 pub struct Calling {
-    /// What every front takes.
+    /// The state shared by all front ends.
     pub shared: Arc<Shared>,
-    /// What can be inspected.
+    /// The tools that can be inspected.
     pub catalog: Arc<Catalog>,
     /// Performs calls.
     pub calls: Arc<Calls>,
-    /// Told beside the answers.
+    /// Receipts, which are returned with answers.
     pub receipts: Arc<Receipts>,
-    /// Told beside records.
+    /// Public data beyond records.
     pub about: Arc<About>,
-    /// Public URL, as handlers are told of it.
+    /// Public URL, which handlers see.
     pub base_url: String,
-    /// Wall limit above which a call is long-running, in milliseconds.
+    /// Wall-clock limit above which a call is long-running, in milliseconds.
     pub long_running_ms: u64,
-    /// Between `progress` events of a streamed call.
+    /// Interval of `progress` events of a streamed call.
     pub progress: Duration,
 }
 
-/// What the host tells of itself.
+/// Services for public information about the host.
 pub struct Offering {
-    /// What can be called.
+    /// The tools that can be called.
     pub catalog: Arc<Catalog>,
-    /// What is paid with.
+    /// Payments.
     pub gate: Arc<Gate>,
-    /// What runs handlers.
+    /// Runs handlers.
     pub pool: Pool,
-    /// Reads what builders upload.
+    /// Scans uploads.
     pub scanner: Arc<Scanner>,
-    /// Where to report abuse.
+    /// The contact for reports of abuse.
     pub abuse_contact: Option<String>,
-    /// Whose offers and receipts they are.
+    /// Signs offers and receipts.
     pub signer: Arc<Signer>,
-    /// How to reach who runs the host.
+    /// The contact of the operator.
     pub contact: Option<String>,
-    /// Told beside records.
+    /// Public data beyond records.
     pub about: Arc<About>,
-    /// What programs read, as it was made last.
+    /// The cached documents.
     pub documents: Documents,
-    /// What the host keeps of each sale of a builder's.
+    /// The fee that the host keeps of a builder's sales.
     pub fee: FeeBps,
-    /// Public URL, as it stands in records.
+    /// Public URL, as in records.
     pub base_url: String,
 }
 
-/// What became of calls and payments.
+/// Services for receipts and payments.
 pub struct Proving {
     /// All receipts.
     pub receipts: Arc<Receipts>,
-    /// Knows the states of payments.
+    /// The states of payments.
     pub gate: Arc<Gate>,
-    /// What receipts are checked with.
+    /// The public keys of receipts.
     pub keys: Arc<PublishedKeys>,
-    /// Told beside the receipts.
+    /// Refunds, which are returned with receipts.
     pub refunds: Arc<Refunds>,
 }
 
-/// What builders' accounts take.
+/// Services for builder accounts.
 pub struct Accounts {
-    /// What every front takes.
+    /// The state shared by all front ends.
     pub shared: Arc<Shared>,
-    /// Who owns endpoints.
+    /// The builders.
     pub builders: Arc<Builders>,
-    /// Who signs in to the dashboard.
+    /// Sessions of the dashboard.
     pub sessions: Arc<Sessions>,
     /// Public URL.
     pub base_url: String,
-    /// Registers builders, who pay for it like for a call.
+    /// Performs registrations, which are paid like calls.
     pub calls: Arc<Calls>,
-    /// Whose endpoints a suspension stops.
+    /// The catalog, whose tools a suspension stops.
     pub catalog: Arc<Catalog>,
-    /// Tells builders of changes of theirs.
+    /// Publishes events about builders.
     pub events: Arc<Events>,
-    /// What it costs to become a builder.
+    /// The price of a registration.
     pub registration: Arc<Terms>,
 }
 
-/// What changes of endpoints take.
+/// Services for changes of tools.
 pub struct Publishing {
-    /// What is changed.
+    /// The catalog to change.
     pub catalog: Arc<Catalog>,
-    /// Whose it may be.
+    /// The builders who can own tools.
     pub builders: Arc<Builders>,
-    /// Told beside records.
+    /// Public data beyond records.
     pub about: Arc<About>,
-    /// Tries drafts.
+    /// Runs drafts.
     pub calls: Arc<Calls>,
-    /// Holds what is stopped again and again.
+    /// Holds back tools that are stopped repeatedly.
     pub pool: Pool,
-    /// May be sealed under a key that is lost.
+    /// Shows whether secrets can be decrypted.
     pub secrets: Arc<Secrets>,
-    /// Checks and dry runs of each owner.
+    /// Limits concurrent checks and dry runs of each owner.
     pub dry_runs: ConcurrencyLimit<String>,
-    /// Public URL, as it stands in records.
+    /// Public URL, as in records.
     pub base_url: String,
 }
 
-/// What is listed in pages, or followed live.
+/// Services for lists and live streams.
 pub struct Watching {
-    /// What every front takes.
+    /// The state shared by all front ends.
     pub shared: Arc<Shared>,
-    /// The time that `since` counts back from.
+    /// The clock that `since` counts back from.
     pub clock: Clock,
-    /// What happened to endpoints and money.
+    /// Events about tools and money.
     pub events: Arc<Events>,
-    /// What handlers may reach: here for their logs.
+    /// Capability services, used for logs.
     pub capabilities: Arc<CapabilityServices>,
-    /// How calls ended.
+    /// The history of calls.
     pub history: Arc<History>,
-    /// How calls went, in sums.
+    /// Aggregated metrics of calls.
     pub metrics: Arc<Metrics>,
 }
 
-/// What money takes that nobody spends on a call.
+/// Services for revenue, payouts, refunds and credits.
 pub struct Earning {
-    /// The time that `since` counts back from.
+    /// The clock that `since` counts back from.
     pub clock: Clock,
-    /// What was earned.
+    /// Sales.
     pub sales: Arc<Sales>,
-    /// What of it is paid out.
+    /// Payouts.
     pub payouts: Arc<Payouts>,
-    /// What of it is given back.
+    /// Refunds.
     pub refunds: Arc<Refunds>,
-    /// Who may be suspended.
+    /// The builders, who can be suspended.
     pub builders: Arc<Builders>,
-    /// Keeps the credits.
+    /// Payments, which include developer credits.
     pub gate: Arc<Gate>,
-    /// Has the ledger.
+    /// The store of the ledger.
     pub store: Arc<dyn Store>,
 }
 
-/// What the audit trail takes.
+/// Services for the audit trail.
 pub struct Auditing {
-    /// What every front takes.
+    /// The state shared by all front ends.
     pub shared: Arc<Shared>,
-    /// What admins and builders changed.
+    /// The entries.
     pub audit: Arc<Audit>,
-    /// Who hears of it.
+    /// The other hosts of the store, which must apply a change before its response.
     pub replica: Arc<Replica>,
-    /// The time that `since` counts back from.
+    /// The clock that `since` counts back from.
     pub clock: Clock,
 }
 
-/// What endpoints' secrets take.
+/// Services for secrets of tools.
 pub struct Sealing {
-    /// Sealed values of endpoints.
+    /// The encrypted values.
     pub secrets: Arc<Secrets>,
-    /// Who may be suspended.
+    /// The builders, who can be suspended.
     pub builders: Arc<Builders>,
-    /// Whose workers may have kept a value.
+    /// The workers, which may have kept a value.
     pub pool: Pool,
-    /// Who else has the master key.
+    /// The other hosts of the store, which also have the master key.
     pub replica: Arc<Replica>,
 }
 
-/// What the host's health is made of.
+/// Services for health and metrics.
 pub struct Operating {
-    /// What every front takes.
+    /// The state shared by all front ends.
     pub shared: Arc<Shared>,
-    /// Of whom there is so much to keep.
+    /// The store.
     pub store: Arc<dyn Store>,
-    /// Who else has it.
+    /// The other hosts of the store.
     pub replica: Arc<Replica>,
-    /// Who settles.
+    /// Payments and facilitators.
     pub gate: Arc<Gate>,
-    /// What runs handlers.
+    /// Runs handlers.
     pub pool: Pool,
-    /// Of the data folder.
+    /// Disk use of the data folder.
     pub disk: Arc<Disk>,
-    /// Of which there may be many.
+    /// Receipts of free calls, which are counted separately.
     pub receipts: Arc<FreeReceipts>,
-    /// What is measured.
+    /// Gathers metrics.
     pub gather: Gather,
-    /// Whether that is for who asks from this machine, too.
+    /// Whether clients on this machine can read metrics without a token.
     pub metrics_here: bool,
-    /// What opens that and nothing else, if anything does.
+    /// The token that grants access to metrics only, if there is one.
     pub metrics_token: Option<Token>,
 }
 
-/// The state of the routes: cheap to clone, as each request does.
+/// The state of the routes. Each request clones it, which is cheap.
 #[derive(Clone)]
 pub(super) struct Http(Arc<Services>);
 

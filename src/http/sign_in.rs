@@ -1,4 +1,4 @@
-//! `/ai/builders/sign-in-links`: how a program signs its user in to the dashboard, without the credential in an address.
+//! `/ai/builders/sign-in-links`: lets a program sign its user in to the dashboard without a credential in the URL.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use super::{
     services::Accounts,
 };
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let what = "a link that signs in to the dashboard as who asks: once, within a minute";
     vec![post("/ai/builders/sign-in-links", "makeSignInLink", what, link).answers("SignInLink")]

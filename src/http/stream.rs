@@ -1,4 +1,4 @@
-//! A call as Server-Sent Events: `accepted`, `progress`, and at the end `result` or `error`.
+//! A call as Server-Sent Events: `accepted`, `progress`, then `result` or `error`.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -19,11 +19,11 @@ use super::{
     services::Calling,
 };
 
-/// Events that wait for a slow reader; what the handler says beyond is left out.
+/// Maximum events waiting for a slow reader. Further progress of the handler is dropped.
 const BUFFER: usize = 256;
 
-/// Performs `call` and tells what happens on the way. A 402 comes as an `error` event with the
-/// challenge, unless nothing was offered: then as a plain 402, before the stream.
+/// Performs `call` and streams its events. A 402 is an `error` event with the challenge. If no payment was offered, it
+/// is a plain 402 response before the stream.
 pub(super) fn events(calling: Arc<Calling>, mut call: Call) -> Response {
     if let Err(unpaid) = calling.calls.check_offered(&call.live, (call.by, call.way), &call.offered, call.quote.as_deref()) {
         return Fault::from(unpaid).into_response();
@@ -34,7 +34,7 @@ pub(super) fn events(calling: Arc<Calling>, mut call: Call) -> Response {
     follow(calling, async move { calls.perform(call).await }, happened)
 }
 
-/// Tells the end of what was bought before, and nothing of the way there.
+/// Streams the end of a call that was paid for earlier, without its progress.
 pub(super) fn bought(calling: Arc<Calling>, performing: UnderWay<Done>) -> Response {
     let (_, nothing) = mpsc::channel(1);
     follow(calling, performing, nothing)
@@ -56,7 +56,7 @@ fn follow(
                 biased;
                 Some(progress) = happened.recv() => { _ = events.send(told(progress, began)).await; }
                 ended = &mut performing => break ended,
-                // A reader that has gone does not stop the call: the payment may be settling.
+                // The call continues without its reader, because the payment may be settling.
                 _ = beat.tick() => { _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed_ms(began) }))); }
             }
         };
@@ -95,7 +95,8 @@ fn elapsed_ms(began: Instant) -> u64 {
 async fn last(calling: &Calling, ended: Result<Done, Arc<CallError>>) -> Event {
     let fault: Fault = match ended {
         Ok(done) => match invoked(calling, &done, Front::Stream).await {
-            // Line breaks stand between JSON's tokens only, and may be spaces there. An event's data has none.
+            // In this JSON, line breaks occur only between tokens, where spaces mean the same. Event data must not
+            // contain line breaks.
             Ok(invoked) => return Event::default().event("result").data(invoked.replace(['\r', '\n'], " ")),
             Err(fault) => fault,
         },

@@ -1,4 +1,4 @@
-//! `/tools/{slug}`: inspect or call a hosted endpoint.
+//! `/tools/{slug}`: inspects or calls a tool.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -28,10 +28,10 @@ use super::{
     stream,
 };
 
-/// What pays, and under which quote.
+/// Headers for payments and quotes.
 pub(super) const OF_PAYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit", "X-Quote-Id"];
 
-/// What is paid for is refused for, as far as it is about the payment.
+/// Error codes about payments.
 pub(super) const OF_PAYMENTS: &[Code] = &[
     Code::InvalidPaymentIdentifier,
     Code::PaymentRequired,
@@ -54,7 +54,7 @@ pub(super) const OF_PAYMENTS: &[Code] = &[
     Code::CallLost,
 ];
 
-/// What calls are refused for besides, and what becomes of those that begin.
+/// Further error codes of calls.
 pub(super) const OF_CALLS: &[Code] = &[
     Code::InvalidJson,
     Code::Unauthorized,
@@ -78,7 +78,6 @@ pub(super) const OF_CALLS: &[Code] = &[
     Code::SecretsUnavailable,
 ];
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let calls = |route: Route| route.told(Answers::Tool).heeds(OF_PAYERS).streams().for_agents().fails(OF_PAYMENTS).fails(OF_CALLS);
     let input = "a call with the query as its input; with `?inspect` and nothing else, the tool's record";
@@ -93,7 +92,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Calls a tool: the body of a POST or the query of a GET is its input.
+/// Calls a tool. The input is the body of a POST or the query of a GET.
 async fn call(
     State(calling): State<Arc<Calling>>,
     PathParams(slug): PathParams<String>,
@@ -147,7 +146,7 @@ fn method(parts: &Parts) -> &'static str {
     if parts.method == Method::GET { "GET" } else { "POST" }
 }
 
-/// HEAD: the challenge of a paid tool, whatever is offered; never a run, never a settlement.
+/// Answers HEAD with the challenge of a paid tool, whatever payment is offered. It never runs or settles anything.
 async fn head(State(calling): State<Arc<Calling>>, PathParams(slug): PathParams<String>, headers: HeaderMap) -> Result<Response, Fault> {
     let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &slug).await?;
     calling.calls.check_offered(&live, (by, Way::Get), &Offered::Nothing, quote(&headers).as_deref())?;
@@ -160,7 +159,7 @@ async fn inspect(calling: &Calling, slug: &str) -> Result<Response, Fault> {
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
 }
 
-/// The input of a request that may have been paid for before, when its tool took it.
+/// Reads the input of a request that may have been paid for when its tool still accepted it.
 async fn paid_input(calling: &Calling, peer: IpAddr, offered: &Offered, parts: &Parts, body: Body) -> Option<Input> {
     if !offered.repeatable() {
         return None;
@@ -177,12 +176,12 @@ async fn body_input(calling: &Calling, peer: IpAddr, limits: &Limits, headers: &
     Ok(Input::Body(body::read(&calling.shared.intake, peer, headers, body, limit).await?))
 }
 
-/// The fields of a query, and of too many as many as tell that.
+/// Returns the fields of a query, up to one more than the limit.
 fn query_fields(uri: &Uri) -> Vec<(String, String)> {
     form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().take(MAX_QUERY_FIELDS + 1).collect()
 }
 
-/// What the handler may know of the request.
+/// Returns the parts of the request that the handler can see.
 pub(super) fn request_head(
     calling: &Calling,
     method: &'static str,
@@ -191,7 +190,8 @@ pub(super) fn request_head(
     headers: &HeaderMap,
 ) -> RequestHead {
     let (headers, query) = (RequestHead::shown(headers), query.into_iter().collect());
-    // Over HTTP/2, and in absolute form, the URI has a host as well: the caller's word for it.
+    // The URI can contain a host over HTTP/2 and in absolute form, which the caller chooses freely. Use only its path
+    // and query.
     let below = uri.path_and_query().map_or("/", PathAndQuery::as_str);
     RequestHead { method, url: format!("{}{below}", calling.base_url), path: uri.path().to_owned(), query, headers }
 }

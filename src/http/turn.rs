@@ -1,4 +1,4 @@
-//! A turn of the processor for what is computed here for a caller.
+//! Processor turns for work done on behalf of a caller.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use tollhouse_base::share::Turn;
@@ -6,7 +6,7 @@ use tollhouse_front::{Fault, peer};
 
 use super::services::Http;
 
-/// A turn of the caller's, for what is computed here for it: the handler says what that cost.
+/// A processor turn of the caller. The handler records the cost of its work.
 pub(super) struct ProcessorTurn(pub(super) Turn);
 
 impl FromRequestParts<Http> for ProcessorTurn {

@@ -1,4 +1,4 @@
-//! `/ai/admin/unresolved`: settlements of which nobody said how they ended, and an admin's word on them.
+//! `/ai/admin/unresolved`: settlements with an unknown result, and decisions of admins about them.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ struct Pages {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Decision {
     decision: Decided,
-    /// Of what is decided to be paid.
+    /// The transaction, for the decision `paid`.
     transaction: Option<String>,
 }
 
@@ -45,7 +45,6 @@ impl Subject for Decision {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let what = "settlements of which nobody said how they ended until the host stopped asking";
     vec![

@@ -1,4 +1,4 @@
-//! `GET /ai/endpoints/{slug}/usage`: how a tool was called within 30 days, for everyone.
+//! `GET /ai/endpoints/{slug}/usage`: public usage of a tool in the last 30 days.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use super::{
     turn::ProcessorTurn,
 };
 
-/// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let what = "how often a tool was called within 30 days, by day, and how long that took";
     vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("Usage").fails(&[Code::UnknownEndpoint])]
@@ -26,7 +25,7 @@ async fn usage(
 ) -> Result<Json<Value>, Fault> {
     let live = offering.catalog.find_listed(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
     let series = turn.during(offering.about.metrics.by_day(&live.endpoint.id)).await?;
-    // What failed, and what was earned, is its owner's business.
+    // Failures and earnings are visible only to the owner.
     let days = series.buckets.iter().map(|day| {
         let mut told = json!({ "at": day.at, "calls": day.calls });
         for (name, millis) in [("p50Ms", day.p50_ms), ("p95Ms", day.p95_ms)] {

@@ -1,17 +1,17 @@
-//! The forms of an answer that a client takes, and what else of a request its message does not say to rmcp.
+//! The response formats that a client accepts, and request data that rmcp does not pass on.
 
 use axum::{body::Bytes, http::HeaderMap};
 use tollhouse_front::accept;
 
-/// Mark of a request whose answer cannot be a stream, and so has nothing but the result in it.
+/// Marks a request whose response cannot be a stream, so it contains only the result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JsonOnly;
 
-/// A message as it was sent, for what rmcp's reading leaves out.
+/// A message as it was sent, for parts that rmcp's parsing loses.
 #[derive(Debug, Clone)]
 pub(super) struct Sent(pub(super) Bytes);
 
-/// The forms of an answer that a client takes.
+/// The response formats that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accepted {
     Both,
@@ -20,7 +20,7 @@ pub(super) enum Accepted {
 }
 
 impl Accepted {
-    /// `None` when it is neither. No header at all, and wildcards, take both.
+    /// Returns the accepted formats, or `None` if there are none. A missing header and wildcards accept both.
     pub(super) fn by(headers: &HeaderMap) -> Option<Self> {
         let takes = |media_type| accept::weight(headers, media_type).is_none_or(|weight| weight > 0.0);
         let (json, events) = (takes("application/json"), takes("text/event-stream"));

@@ -1,6 +1,6 @@
-//! From the end of a call to what MCP says of it.
+//! Converts the end of a call to MCP results and errors.
 //!
-//! What the handler wrote as JSON stays text on the way: no number of it loses a digit, and no member its twin.
+//! JSON of the handler stays text throughout, so that numbers keep their digits and duplicate fields are preserved.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -19,32 +19,32 @@ use tollhouse_protocol::{STRUCTURED, are_blocks};
 
 use super::{offer::Dialect, refusal::told, revision::Era, unpayable};
 
-/// The settle response of x402, in a result's `_meta`.
+/// The key of x402's settlement response in `_meta` of a result.
 const SETTLED: &str = "x402/payment-response";
-/// The same, where Vercel's `x402-mcp` reads it.
+/// The key under which Vercel's `x402-mcp` reads it.
 const DOTTED_SETTLED: &str = "x402.payment-response";
-/// The challenge, where Cloudflare's `agents` reads it.
+/// The key under which Cloudflare's `agents` reads the challenge.
 const CHALLENGE: &str = "x402/error";
-/// The same challenge on the v1 wire.
+/// The key of the same challenge in x402 v1.
 const CHALLENGE_V1: &str = "x402/v1";
-/// The receipt's id and place.
+/// The key of the receipt's id and URL.
 const RECEIPT: &str = "tollhouse/receipt";
-/// The error envelope of the HTTP front.
+/// The key of the HTTP API's error envelope.
 const ERROR: &str = "tollhouse/error";
-/// The status that the tool itself answered with, where that is not 200.
+/// The key of the tool's status, if it is not 200.
 const STATUS: &str = "tollhouse/status";
-/// The headers that the tool itself chose, its content type among them where that is not plain JSON.
+/// The key of the tool's headers, including the content type if it is not plain JSON.
 const HEADERS: &str = "tollhouse/headers";
 
-/// What answers a call.
+/// The response to a call.
 #[derive(Debug)]
 pub(super) struct ToolAnswer {
     pub(super) response: CallToolResponse,
-    /// The structured content that a handler wrote; the response itself has none then.
+    /// The structured content of a handler. `response` then contains none.
     pub(super) structured: Option<Box<RawValue>>,
 }
 
-/// The same as it is sent.
+/// The response as it is sent.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "each call has one, and writes it at once")]
@@ -55,7 +55,7 @@ pub(super) enum Written {
         #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
         structured: Option<Box<RawValue>>,
     },
-    /// Of x402's extension.
+    /// A challenge in the form of x402's extension.
     Challenge(Value),
 }
 
@@ -66,7 +66,7 @@ impl From<CallToolResult> for ToolAnswer {
 }
 
 impl ToolAnswer {
-    /// As a client of `era` reads it, who knows x402's extension or not.
+    /// Converts the response for a client of `era` that knows x402's extension or not.
     pub(super) fn written(self, era: Era, extension: bool) -> Written {
         if let Some(challenge) = extension.then(|| extension_challenge(&self.response)).flatten() {
             return Written::Challenge(challenge);
@@ -78,18 +78,18 @@ impl ToolAnswer {
         Written::Result { result, structured: self.structured }
     }
 
-    /// How much there is to write and to let go of, about.
+    /// Returns the approximate size to write and to drop, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.structured.as_ref().map_or(0, |structured| structured.get().len())
     }
 }
 
-/// What a call answered.
+/// Converts the end of a call.
 pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> ToolAnswer {
     let (mut result, structured) = content(&done.answer, dialect.era);
-    // A tool's own error is none of its results.
+    // An error of a tool has no structured content, which has the schema of results.
     let structured = structured.filter(|_| done.success);
-    // Clients pay for no result that says `false`.
+    // Clients do not pay for a result in which this is `false`.
     result.is_error = Some(!done.success);
     let mut meta = JsonObject::new();
     if !done.success && unpayable::quote_blocks(&mut result.content) {
@@ -118,7 +118,7 @@ pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> ToolAnswer 
     ToolAnswer { structured, ..result.into() }
 }
 
-/// Puts a settle response where the payer looks for it.
+/// Adds a settlement response where the payer expects it.
 fn settled(meta: &mut JsonObject, notice: &SettlementNotice, dialect: Dialect) {
     let Ok(told) = serde_json::from_str::<Value>(&notice.body) else { return };
     if dialect.dotted {
@@ -127,8 +127,8 @@ fn settled(meta: &mut JsonObject, notice: &SettlementNotice, dialect: Dialect) {
     meta.insert(SETTLED.to_owned(), told);
 }
 
-/// The blocks of an answer: JSON as text and as structured content, which before 2026-07-28 is an object or not there;
-/// anything else by its media type.
+/// Converts an answer to content blocks. JSON becomes text and structured content, which before 2026-07-28 must be an
+/// object. Other content is converted by its media type.
 fn content(answer: &StoredAnswer, era: Era) -> (CallToolResult, Option<Box<RawValue>>) {
     let (blocks, json) = match Content::of(answer) {
         Content::Json { json, .. } if are_blocks(&answer.headers) => blocks(json),
@@ -141,7 +141,7 @@ fn content(answer: &StoredAnswer, era: Era) -> (CallToolResult, Option<Box<RawVa
     (CallToolResult::success(blocks), structured)
 }
 
-/// An answer that is made of MCP's own blocks: `{content, structuredContent?}`. A block that is not whole is text.
+/// Converts an answer made of MCP content blocks: `{content, structuredContent?}`. An invalid block becomes text.
 fn blocks(json: &RawValue) -> (Vec<ContentBlock>, Option<&RawValue>) {
     let envelope: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(json.get()).unwrap_or_default();
     let given: Vec<&RawValue> = envelope.get("content").and_then(|content| serde_json::from_str(content.get()).ok()).unwrap_or_default();
@@ -149,7 +149,7 @@ fn blocks(json: &RawValue) -> (Vec<ContentBlock>, Option<&RawValue>) {
     (given.into_iter().map(block).collect(), envelope.get(STRUCTURED).copied())
 }
 
-/// An event's data has no line breaks. In JSON they are space alone.
+/// Replaces line breaks by spaces, because event data has none. In this JSON they occur only between tokens.
 fn on_one_line(json: &RawValue) -> Box<RawValue> {
     if !json.get().contains(['\r', '\n']) {
         return json.to_owned();
@@ -166,13 +166,13 @@ fn binary(media_type: &str, bytes: &[u8]) -> ContentBlock {
     }
 }
 
-/// What was refused, or ended without a result. What a model can mend, it reads as a tool's error; what is wrong with the
-/// request or the host is an error of JSON-RPC. A payment that was made for another request is asked for anew, as any other
-/// that does not admit the call: clients here pay when they read a challenge, and at no other error.
+/// Converts an error. An error that a model can correct becomes a tool error; a fault of the request or the host
+/// becomes a JSON-RPC error. A payment for another request gets a challenge, like any payment that does not admit the
+/// call, because clients pay only after a challenge.
 ///
 /// # Errors
 ///
-/// An unknown tool, and a fault of the host's own.
+/// An unknown tool, or a fault of the host.
 pub(super) fn failed(fault: &Fault, dialect: Dialect) -> Result<CallToolResult, ErrorData> {
     if let Some(challenge) = fault.challenge() {
         return Ok(challenged(challenge, dialect));
@@ -190,7 +190,8 @@ pub(super) fn failed(fault: &Fault, dialect: Dialect) -> Result<CallToolResult, 
     }
 }
 
-/// A fault as a tool's error: told in words, and whole in `_meta`. What a tool may have said is told so that nobody pays for it.
+/// Converts an API error to a tool error: in words, and completely in `_meta`. Text that may come from a tool is
+/// quoted, so that no client takes it for a challenge.
 pub(super) fn refused(fault: &Fault) -> CallToolResult {
     let envelope = fault.error();
     let word = |name: &str| envelope[name].as_str().unwrap_or_default();
@@ -205,7 +206,9 @@ pub(super) fn refused(fault: &Fault) -> CallToolResult {
     }
     text += match &envelope["charged"] {
         Value::Bool(false) => "\nNot charged.",
-        Value::Bool(true) if fault.unanswered().is_some() => "\nCharged. Repeating it with the same payment charges nothing more.",
+        Value::Bool(true) if fault.unanswered().is_some_and(|told| told.runs_left > 0) => {
+            "\nCharged. Repeating it with the same payment charges nothing more."
+        }
         Value::Bool(true) => "\nCharged before, and not again.",
         _ => "\nIt is not known yet whether this was charged.",
     };
@@ -214,10 +217,10 @@ pub(super) fn refused(fault: &Fault) -> CallToolResult {
     result
 }
 
-/// An x402 challenge, in every place where a client looks for it. On the wire that the refused payment spoke.
+/// Adds an x402 challenge in every place where clients look for it, in the version of the rejected payment.
 fn challenged(challenge: &Challenge, dialect: Dialect) -> CallToolResult {
     let told = if dialect.wire == Some(WireVersion::V1) { &challenge.v1 } else { &challenge.v2 };
-    // Clients read the first block as JSON; the second is for people.
+    // Clients parse the first block as JSON. The second is for people.
     let blocks = [told.to_string(), challenge.sentence.clone()].map(ContentBlock::text);
     let mut result = CallToolResult::error(blocks.to_vec());
     result.structured_content = Some(told.clone());
@@ -229,20 +232,19 @@ fn challenged(challenge: &Challenge, dialect: Dialect) -> CallToolResult {
     result
 }
 
-/// The challenge in a result, as x402's extension has it; `None` when it is none.
+/// Converts a challenge in a result to the form of x402's extension. Returns `None` if the result is not a challenge.
 fn extension_challenge(response: &CallToolResponse) -> Option<Value> {
     let CallToolResponse::Complete(result) = response else { return None };
     is_challenge(result.meta.as_ref()?)
         .then(|| json!({ "resultType": "payment_required", "paymentRequired": result.structured_content, "_meta": result.meta }))
 }
 
-/// Whether a result with this `_meta` is a challenge: what tools answer has none of its own.
+/// Returns whether a result with this `_meta` is a challenge. A tool cannot set this key.
 fn is_challenge(meta: &MetaObject) -> bool {
     meta.contains_key(CHALLENGE)
 }
 
-/// A challenge without the words that may not be Latin: Cloudflare's `agents` sends it back through `btoa`, which takes
-/// no others.
+/// Removes text that may not be Latin-1, because Cloudflare's `agents` sends the challenge back through `btoa`.
 fn latin(challenge: &Value) -> Value {
     let mut latin = json!({ "x402Version": challenge["x402Version"], "error": challenge["error"], "accepts": challenge["accepts"] });
     if let Some(resource) = challenge.get("resource") {

@@ -1,4 +1,4 @@
-//! The arguments of a call, as the text that they were sent as: a number keeps digits that a double has no room for.
+//! The arguments of a call as raw text, so that numbers keep digits that a double cannot hold.
 
 use axum::body::Bytes;
 use rmcp::model::JsonObject;
@@ -16,34 +16,35 @@ use tollhouse_front::{Code, Fault, body};
 pub(super) struct Arguments(Bytes);
 
 impl Arguments {
-    /// What stands at `text`, which is part of `message`; `{}` where nothing does. `None` when that is no object.
+    /// Returns the arguments in `text`, a part of `message`, or `{}` without it. Returns `None` if they are not an
+    /// object.
     pub(super) fn within(message: &Bytes, text: Option<&RawValue>) -> Option<Self> {
         let Some(text) = text else { return Some(Self(Bytes::from_static(b"{}"))) };
         text.get().starts_with('{').then(|| Self(message.slice_ref(text.get().as_bytes())))
     }
 
-    /// Of a message that rmcp has read `read` from.
+    /// Returns the arguments of a message that rmcp has parsed as `read`.
     pub(super) async fn of(message: Option<&Bytes>, read: Option<JsonObject>) -> Self {
         let Some(read) = read else { return Self(Bytes::from_static(b"{}")) };
         let bytes = message.map_or(0, Bytes::len);
-        // One that names them twice has only what was read.
+        // If a message has duplicate arguments, use the parsed ones.
         let text = || message.and_then(sent).unwrap_or_else(|| Self(serde_json::to_vec(&read).expect("it was JSON").into()));
         aside(bytes, text).await
     }
 
-    /// The input of a call.
+    /// Returns the input of a call.
     pub(super) fn input(self) -> Input {
         Input::Body(self.0)
     }
 
-    /// Reads them into a type.
+    /// Deserializes them.
     pub(super) async fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         let value = body::json(&self.0).await?;
         misfit::json(&value).map_err(|Misfit { message, .. }| Fault::new(Code::InvalidInput, message))
     }
 }
 
-/// The arguments that a message was sent with.
+/// Returns the arguments of a message as they were sent.
 fn sent(message: &Bytes) -> Option<Arguments> {
     #[derive(Deserialize)]
     struct Calling<'a> {

@@ -1,7 +1,7 @@
-//! Batches of JSON-RPC messages, which revision 2025-03-26 has and no other.
+//! Batches of JSON-RPC messages, which only revision 2025-03-26 has.
 //!
-//! Members are answered one after another, in their order: whoever sends a batch has one call running at a time, as with
-//! one message at a time, and a call may build on the one before it.
+//! The messages are answered one after another, in order. So a batch runs one call at a time, like single messages, and
+//! a call can depend on the one before it.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -15,21 +15,21 @@ use super::revision::{is_json, sole};
 #[derive(Debug, PartialEq)]
 pub(super) enum Member {
     Request(Bytes),
-    /// A notification or a response: nothing is answered.
+    /// A notification or a response, which gets no answer.
     Silent(Bytes),
-    /// No message that a batch may have, and its id.
+    /// A message that is invalid in a batch, with its id.
     Wrong(&'static str, Option<RequestId>),
 }
 
-/// The messages of `body`. `None` for a body that is no batch, or none that its revision has: then it is a message as any
-/// other, right or wrong.
+/// Splits `body` into messages. Returns `None` if it is not a batch or its revision has no batches; then it is handled
+/// as a single message.
 ///
 /// # Errors
 ///
-/// A batch of more than `most` members, in words.
+/// The batch has more than `most` messages.
 pub(super) fn members(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<Result<Vec<Member>, String>> {
     let revision = ProtocolVersion::V_2025_03_26;
-    // Without a header the revision is the oldest.
+    // Without a header, the revision is the oldest.
     let has_batches = !headers.contains_key("mcp-protocol-version") || sole(headers, "mcp-protocol-version") == Some(revision.as_str());
     if !body.trim_ascii_start().starts_with(b"[") || !has_batches || !is_json(headers) {
         return None;
@@ -42,7 +42,7 @@ pub(super) fn members(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<
 }
 
 impl Member {
-    /// `text` is part of `body`.
+    /// Parses a message. `text` is a part of `body`.
     fn read(text: &str, body: &Bytes) -> Self {
         let Ok(member) = serde_json::from_str::<BTreeMap<Cow<'_, str>, &RawValue>>(text) else {
             return Self::Wrong("a member of a batch is a JSON-RPC message", None);

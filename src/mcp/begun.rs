@@ -1,4 +1,4 @@
-//! A call under way, on a task of its own: waited for here, or by a task that outlives the request.
+//! A running call in a separate task. The request waits for it, or another task that outlives the request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,25 +18,25 @@ use super::{
     services::Services,
 };
 
-/// What happens on the way and waits for a slow reader; what is beyond it is left out.
+/// Maximum progress events waiting for a slow reader. Further ones are dropped.
 const BUFFER: usize = 64;
 
-/// A call under way. In 2026-07-28, dropping it takes the call back.
+/// A running call. In 2026-07-28, dropping it cancels the call.
 pub(super) struct Begun {
     pub(super) performing: UnderWay<Done>,
-    /// What happens on the way, where somebody is told.
+    /// The progress events, if somebody reads them.
     pub(super) happened: Option<mpsc::Receiver<Progress>>,
     pub(super) cancel: CancellationToken,
-    /// Takes the call back.
+    /// Cancels the call when dropped.
     pub(super) stop: Option<DropGuard>,
 }
 
 impl Begun {
-    /// Begins `call`, which is answered with a task or when it ends.
+    /// Starts `call`. The response is a task, or the end of the call.
     ///
-    /// In 2026-07-28 a client takes back its request by closing the connection: the call is then stopped if its payment is
-    /// not being settled yet. In older revisions a broken connection is no more than that: the call goes on to its end, unless
-    /// `notifications/cancelled` takes it back.
+    /// In 2026-07-28 a client cancels a request by closing the connection. The call is then stopped, unless its payment
+    /// is already being settled. In older revisions a broken connection means nothing: the call runs to its end, unless
+    /// `notifications/cancelled` cancels it.
     pub(super) fn begin(
         services: &Services,
         cancellable: &Arc<Cancellable>,
@@ -47,9 +47,9 @@ impl Begun {
         let session = if request.era == Era::Legacy { Session::of(&request.parts.headers) } else { None };
         let held = session.and_then(|session| cancellable.hold(session, request.id));
         let cancel = held.as_ref().map_or_else(CancellationToken::new, |held| held.cancel.clone());
-        // What is charged before it runs needs a name that its payer knows.
+        // A call charged before its run needs an idempotency key that its payer knows, so it gets no generated one.
         if as_task && !call.live.terms.is_upfront() {
-            // Whoever asks for a task later is given the answer, which is kept for who can name the call.
+            // The answer is fetched later through the task, and it is only stored for a call with an idempotency key.
             call.offered.name(|| RequestId::generate().to_string());
         }
         let happened = (as_task || request.subscriber.is_some()).then(|| {
@@ -58,12 +58,12 @@ impl Begun {
             happened
         });
         let stop = (request.era == Era::Modern).then(|| cancel.clone().drop_guard());
-        // To its end the call keeps what it is taken back by.
+        // Keep the call cancelable until its end.
         let performing = services.calls.begin(call, cancel.clone(), held);
         Self { performing, happened, cancel, stop }
     }
 
-    /// Waits for the end; a subscriber is told what the handler says and, now and then, that it runs.
+    /// Waits for the end. A subscriber gets the handler's progress, and periodic signs that the call still runs.
     pub(super) async fn ended(mut self, subscriber: Option<&Subscriber<'_>>, every: Duration) -> Result<Done, Arc<CallError>> {
         match (subscriber, self.happened.take()) {
             (Some(subscriber), Some(happened)) => Box::pin(self.told(subscriber, happened, every)).await,

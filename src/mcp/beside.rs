@@ -1,8 +1,8 @@
-//! Results that go beside rmcp: its types hold values where a result has to be sent as it was written.
+//! Replaces results in rmcp's responses by raw JSON, because rmcp's types hold parsed values.
 //!
-//! A value of `serde_json` keeps neither the digits of a number beyond 64 bits nor a second member of one name, and rmcp has
-//! no kind of result for a challenge of x402's extension. So what is sent is written here, rmcp carries an empty result
-//! through its revisions and streams, and the written one takes its place on the way out.
+//! A `serde_json` value loses digits of numbers beyond 64 bits and duplicate fields, and rmcp has no result type for
+//! challenges of x402's extension. So the result is serialized here. rmcp carries an empty result through its revisions
+//! and streams, and the serialized one replaces it on the way out.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,11 +16,11 @@ use rmcp::model::{JsonRpcResponse, JsonRpcVersion2_0, RequestId};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-/// The result of one request, once it is there. Travels with the request through rmcp.
+/// The result of one request, once available. It travels with the request through rmcp.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Beside(Arc<OnceLock<Box<RawValue>>>);
 
-/// Of a message, what tells an answer from a notification.
+/// The fields by which a response differs from a notification.
 #[derive(Deserialize)]
 struct Answered {
     id: RequestId,
@@ -29,12 +29,12 @@ struct Answered {
 }
 
 impl Beside {
-    /// Sends `result` in place of what rmcp is given.
+    /// Sets the result that replaces rmcp's.
     pub(super) fn set(&self, result: Box<RawValue>) {
         _ = self.0.set(result);
     }
 
-    /// rmcp's answer, with the result in its place.
+    /// Replaces the result in rmcp's response.
     pub(super) async fn pass(self, response: Response) -> Response {
         let content = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         if content.starts_with(b"text/event-stream") {
@@ -60,26 +60,26 @@ impl Beside {
     }
 }
 
-/// An answer with `result` in it; `None` for another message.
+/// Replaces the result of a response. Returns `None` for any other message.
 fn anew(message: &[u8], result: &RawValue) -> Option<Vec<u8>> {
     let Answered { id, .. } = serde_json::from_slice(message).ok()?;
     serde_json::to_vec(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result }).ok()
 }
 
-/// A stream of events, cut into whole ones.
+/// Splits a stream into whole events.
 #[derive(Default)]
 struct Events {
     begun: Vec<u8>,
 }
 
 impl Events {
-    /// The events that `chunk` ends. A result is there before the event that has its place.
+    /// Returns the events that `chunk` completes. A result is always set before the event that it replaces.
     fn pass(&mut self, chunk: &[u8], result: Option<&RawValue>) -> Bytes {
         self.begun.extend_from_slice(chunk);
         let mut whole = vec![];
         while let Some(end) = self.begun.windows(2).position(|two| two == b"\n\n") {
             let event: Vec<u8> = self.begun.drain(..end + 2).collect();
-            // rmcp writes a message in one line.
+            // rmcp writes each message on one line.
             let message = event.trim_ascii().strip_prefix(b"data:").zip(result).and_then(|(message, result)| anew(message, result));
             match message {
                 Some(message) => {

@@ -1,11 +1,11 @@
-//! `tools/call`: the same call as over HTTP, in MCP's wrapping.
+//! `tools/call`: the same calls as over HTTP, wrapped in MCP.
 //!
-//! There is one way through, whether the request was read here or by rmcp, and whoever waits for the end:
+//! Every call takes the same path, whether this crate or rmcp parsed it, and however its caller waits:
 //!
 //! ```text
-//! perform ─▶ own tools
-//!         └▶ admit: rate, find, payment ─▶ begin ─┬▶ a task of its own: until it is one, or ends ─┬▶ answer
-//!                                                 └▶ its end, with what is heard on the way ──────┘
+//! perform ─▶ built-in tools
+//!         └▶ admit: rate, find, payment ─▶ begin ─┬▶ a task, unless the call ends soon ─┬▶ answer
+//!                                                 └▶ its end, with progress before it ─┘
 //! ```
 
 use std::{net::IpAddr, sync::Arc};
@@ -33,16 +33,16 @@ use super::{
     tasks::Started,
 };
 
-/// How a call is told to the log.
+/// The result of a call for the log.
 struct Ending {
     outcome: &'static str,
     charged: &'static str,
 }
 
-/// The caller closed the connection: in the older revisions the call goes on, and even in the newest it may be settling.
+/// The caller closed the connection. In older revisions the call continues, and even in the newest it may be settling.
 const GONE: Ending = Ending { outcome: "cancelled", charged: "unknown" };
 
-/// A call's line in the log: written when the call ends, or when its caller goes before.
+/// The log line of a call, written when the call ends or its caller disconnects.
 struct LogLine<'a> {
     request: &'a CallRequest<'a>,
     address: IpAddr,
@@ -72,7 +72,7 @@ impl Drop for LogLine<'_> {
     }
 }
 
-/// Performs a call. Must run where [`tollhouse_front::REQUEST`] is set.
+/// Performs a call. [`tollhouse_front::REQUEST`] must be set.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ async fn answered(
         Admitted::Bought(performing) => return told(performing.await, services, dialect).await,
     };
     let takes_task = request.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
-    // Where there is no room for one more task, the call is answered when it ends.
+    // If there is no room for another task, the call is answered when it ends.
     let place = takes_task.then(|| front.tasks.place(address, &call)).flatten();
     let begun = Begun::begin(services, &front.cancellable, *call, request, place.is_some());
     let ended = if let Some(place) = place {
@@ -129,7 +129,7 @@ async fn answered(
     told(ended, services, dialect).await
 }
 
-/// The end of a call, as it is told.
+/// Converts the end of a call to its answer and log result.
 async fn told(ended: Result<Done, Arc<CallError>>, services: &Services, dialect: Dialect) -> (Result<ToolAnswer, ErrorData>, Ending) {
     match ended {
         Ok(done) => {
@@ -153,15 +153,15 @@ fn count(services: &Services, address: IpAddr, name: ToolName) -> Result<(), Fau
     Err(Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")))
 }
 
-/// What a request is let in for.
+/// An admitted request.
 enum Admitted {
-    /// A call.
+    /// A call to perform.
     Call(Box<Call>),
-    /// What its payment has bought before, of a tool that takes no calls now.
+    /// A call that its payment bought earlier, of a tool that no longer takes calls.
     Bought(UnderWay<Done>),
 }
 
-/// The call, of a tool that takes it of this caller, with what they offer; and how they are to be told what becomes of it.
+/// Checks that the tool takes this call, and reads the offered payment. Also returns the dialect of the answer.
 async fn admit(
     services: &Services,
     request: &CallRequest<'_>,
@@ -197,7 +197,7 @@ async fn admit(
     Ok((Admitted::Call(Box::new(call)), dialect))
 }
 
-/// The end of a call, or that its caller went before.
+/// Waits for the end of a call, or until its caller disconnects.
 async fn waited_for(begun: Begun, request: &CallRequest<'_>, services: &Services) -> Result<Done, Arc<CallError>> {
     let ended = begun.ended(request.subscriber.as_ref(), services.settings.progress);
     let Some(gone) = request.gone else { return ended.await };

@@ -1,9 +1,9 @@
-//! `notifications/cancelled` of the older revisions, which comes in a request of its own.
+//! `notifications/cancelled` of older revisions, which arrives as a separate request.
 //!
-//! The call that it means is found by its session and its id. A session is no more than a name: 128 random bits, given with the
-//! answer to `initialize` and kept nowhere, which a client repeats with each request. Only who was given it can so take back
-//! what runs under it. An address or a credential would not do instead: clients count their ids from one, and two of them may
-//! come through one proxy or spend one credit. A call that another replica of the host runs is found there by the same name.
+//! It names a call by session and request id. A session is only a name: 128 random bits, sent in the answer to
+//! `initialize` and not stored, which the client repeats in each request. So only the client that received it can
+//! cancel its calls. Addresses and credentials would not work, because clients count ids from one, and two of them can
+//! share a proxy or a credit. If another replica of the host runs the call, it is found there by the same name.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -18,28 +18,28 @@ use tollhouse_front::names::MCP_SESSION;
 
 use super::{recalls::Recallable, revision::sole};
 
-/// Calls that can be taken back at a time. Those beyond it run to their end.
+/// Maximum calls that can be canceled at a time. Further calls run to their end.
 const MAX_CALLS: usize = 65_536;
 
-/// How far the clock of another replica may be behind.
+/// Maximum time by which the clock of another replica is behind.
 const AHEAD: Duration = Duration::from_secs(1);
 
-/// Longest id of a call that can be taken back, in bytes.
+/// Maximum id of a call that can be canceled, in bytes.
 pub(super) const MAX_ID: usize = 128;
 
-/// What a client was given with the answer to `initialize`.
+/// The session id sent in the answer to `initialize`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Session([u8; 16]);
 
 impl Session {
-    /// A new one; `None` where the system gives no randomness.
+    /// Generates a session id. Returns `None` if the system provides no randomness.
     pub(super) fn new() -> Option<Self> {
         let mut bits = [0; 16];
         getrandom::fill(&mut bits).ok()?;
         Some(Self(bits))
     }
 
-    /// The one that a request names. What cannot be ours is none.
+    /// Returns the session id of a request, or `None` if it is missing or malformed.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         Self::read(sole(headers, MCP_SESSION.as_str())?)
     }
@@ -55,7 +55,7 @@ impl Session {
     }
 }
 
-/// The calls under way that their callers can take back.
+/// The running calls that their callers can cancel.
 #[derive(Debug, Default)]
 pub(super) struct Cancellable {
     calls: Mutex<HashMap<(Session, RequestId), Begun>>,
@@ -67,7 +67,7 @@ struct Begun {
     at: Instant,
 }
 
-/// A call that can be taken back until this is dropped.
+/// A call that can be canceled until this is dropped.
 pub(super) struct Held {
     calls: Arc<Cancellable>,
     key: (Session, RequestId),
@@ -75,7 +75,7 @@ pub(super) struct Held {
 }
 
 impl Cancellable {
-    /// `None` for an id that is in use already, and for more than there is room for.
+    /// Registers a call. Returns `None` if the id is in use or too long, or if there is no room.
     pub(super) fn hold(self: &Arc<Self>, session: Session, id: &RequestId) -> Option<Held> {
         if is_long(id) {
             return None;
@@ -93,7 +93,7 @@ impl Cancellable {
         Some(Held { calls: Arc::clone(self), key, cancel })
     }
 
-    /// Takes a call back; false where none is held, since it has ended, never was, or runs elsewhere.
+    /// Cancels a call. Returns false if it is not registered here: it ended, never existed, or runs elsewhere.
     pub(super) fn cancel(&self, session: Session, id: RequestId) -> bool {
         self.cancel_begun(&(session, id), |_| true)
     }
@@ -103,7 +103,7 @@ impl Cancellable {
         begun.map(|begun| begun.cancel.cancel()).is_some()
     }
 
-    /// What replicas call a call by among them; `None` for an id that none holds.
+    /// Returns the name of a call among replicas, or `None` if its id is too long to be registered.
     pub(super) fn name(session: Session, id: &RequestId) -> Option<String> {
         let id = Some(id).filter(|id| !is_long(id)).and_then(|id| serde_json::to_string(id).ok())?;
         Some(format!("{}/{id}", hex::encode(session.0)))
@@ -119,7 +119,7 @@ impl Recallable for Cancellable {
         !self.calls().is_empty()
     }
 
-    /// A client may have named an earlier one by the same id.
+    /// Skips a call that began after the cancellation, because a client can reuse an id.
     fn recall(&self, name: &str, ago: Duration) -> bool {
         let Some((session, id)) = name.split_once('/') else { return false };
         match (Session::read(session), serde_json::from_str(id)) {

@@ -1,4 +1,4 @@
-//! `GET /ai/mcp/server-card`: what a client may know of the server before it connects (SEP-2127).
+//! `GET /ai/mcp/server-card`: a description of the server for clients that are not connected yet (SEP-2127).
 
 use axum::{
     Router,
@@ -16,12 +16,12 @@ use super::{
     revision::VERSIONS,
 };
 
-/// Where the card is: the specification keeps this address below the server's own for it.
+/// The path of the card, which the specification reserves below the server's path.
 const CARD: &str = "/ai/mcp/server-card";
 
 const MEDIA: &str = "application/mcp-server-card+json";
 
-/// The route of the card, which stays as it is for as long as the host runs.
+/// Returns the route of the card, which does not change while the host runs.
 pub(super) fn routes(base_url: &str) -> Router {
     let reversed = host_name(base_url).rsplit('.').collect::<Vec<_>>().join(".");
     let versions: Vec<_> = VERSIONS.iter().map(|version| version.as_str()).collect();

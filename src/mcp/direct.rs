@@ -1,7 +1,7 @@
-//! The short way of a plain `tools/call` or `tools/list`: read once, performed, answered as JSON.
+//! The fast path for plain `tools/call` and `tools/list` requests: parsed once, performed, answered as JSON.
 //!
-//! Only what is exactly in order goes this way. All else, and so every refusal, is rmcp's: no rule of the protocol
-//! stands twice, and what is not understood here is none the worse for it.
+//! Only fully valid requests take it. rmcp handles all others and reports all errors. So no protocol rule is
+//! implemented twice, and a request that is not understood here loses nothing.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,7 +37,7 @@ pub(super) const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const PROGRESS: &str = "progressToken";
 
-/// Neither more nor less than a plain call has.
+/// The exact fields of a plain call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Message<'a> {
@@ -58,19 +58,19 @@ struct Params<'a> {
     meta: Option<JsonObject>,
 }
 
-/// A `tools/call` that is exactly in order.
+/// A fully valid `tools/call`.
 pub(super) struct Plain<'a> {
     id: RequestId,
     name: &'a str,
     arguments: Arguments,
     meta: MetaObject,
     era: Era,
-    /// Its client knows x402's extension.
+    /// The client knows x402's extension.
     extension: bool,
 }
 
 impl<'a> Plain<'a> {
-    /// `None` for anything else, whether right or wrong.
+    /// Parses a message. Returns `None` for anything else, valid or not.
     pub(super) fn read(front: &Front, headers: &HeaderMap, accepted: Accepted, body: &'a Bytes) -> Option<Self> {
         let era = era(headers)?;
         if accepted == Accepted::EventsOnly || !is_json(headers) {
@@ -80,7 +80,7 @@ impl<'a> Plain<'a> {
         let Params { name, arguments, meta } = params;
         let arguments = Arguments::within(body, arguments)?;
         let meta = meta.unwrap_or_default();
-        // Whoever hears of progress is answered with a stream.
+        // A client that gets progress needs a stream.
         if meta.contains_key(PROGRESS) && accepted != Accepted::JsonOnly {
             return None;
         }
@@ -98,7 +98,7 @@ impl<'a> Plain<'a> {
         Some(Self { id, name, arguments, meta: MetaObject(meta), era, extension })
     }
 
-    /// Performs the call and answers it. In 2026-07-28, dropping the future takes the call back.
+    /// Performs the call and returns its response. In 2026-07-28, dropping the future cancels the call.
     pub(super) async fn answer(self, front: &Arc<Front>, parts: &Parts) -> Response {
         let Self { id, name, arguments, meta, era, extension } = self;
         let request = CallRequest { id: &id, name, meta: &meta, parts, era, takes_tasks: false, subscriber: None, gone: None };
@@ -112,7 +112,7 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// Neither more nor less than a plain list has.
+/// The exact fields of a plain list request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListMessage<'a> {
@@ -131,8 +131,8 @@ struct ListParams {
     meta: JsonObject,
 }
 
-/// Whether a message has a cursor, of whatever kind but `null`, by which some clients ask for the first page. rmcp reads one
-/// that is no text as if it were not there.
+/// Returns whether a message has a cursor other than `null`, with which some clients request the first page. rmcp
+/// ignores a cursor that is not text.
 pub(super) fn has_cursor(message: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Listing {
@@ -142,7 +142,7 @@ pub(super) fn has_cursor(message: &[u8]) -> bool {
     serde_json::from_slice(message).is_ok_and(|Listing { params }| params.as_ref().is_some_and(has))
 }
 
-/// The tool that a message calls, whether or not the message is in order.
+/// Returns the tool that a message calls, whether or not the message is valid.
 pub(super) fn called(message: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Calling {
@@ -157,16 +157,16 @@ pub(super) fn called(message: &[u8]) -> Option<String> {
     (method == "tools/call").then_some(params.name)
 }
 
-/// A list's result.
+/// The result of a list request.
 #[derive(Serialize)]
 struct WithTools<'a> {
     tools: Vec<&'a RawValue>,
-    /// All else.
+    /// All other fields.
     #[serde(flatten)]
     rest: JsonObject,
 }
 
-/// Answers a `tools/list` that is exactly in order out of what each tool has ready; `None` for anything else.
+/// Answers a fully valid `tools/list` from the prepared form of each tool. Returns `None` for anything else.
 pub(super) async fn listed(front: &Front, parts: &Parts, accepted: Accepted, body: &[u8]) -> Option<Response> {
     let era = era(&parts.headers)?;
     if !is_json(&parts.headers) {
@@ -175,7 +175,7 @@ pub(super) async fn listed(front: &Front, parts: &Parts, accepted: Accepted, bod
     let message = aside(body.len(), || serde_json::from_slice(body).ok()).await?;
     let ListMessage { jsonrpc: "2.0", id, method: "tools/list", params } = message else { return None };
     agreed(era, &parts.headers, &params.meta, "tools/list").filter(|_| !params.meta.contains_key(PROGRESS))?;
-    // Where the store is away, rmcp says so.
+    // If the store is unavailable, rmcp's path reports it.
     let turn = match front.services.shared.limits.turn(peer(&parts.extensions)).await {
         Ok(turn) => turn,
         Err(fault) => return Some(refusal::of_message(Some(id), fault)),
@@ -190,10 +190,11 @@ pub(super) async fn listed(front: &Front, parts: &Parts, accepted: Accepted, bod
     })
 }
 
-/// A list's result as it is sent: that of a page which is the same for everyone is made once. `None` for a cursor of none.
+/// Returns the serialized result of a list request. A page that is the same for everyone is cached. Returns `None` for
+/// an invalid cursor.
 async fn list(front: &Front, narrowed: &Narrowed, era: Era, cursor: Option<&str>) -> Result<Option<Bytes>, StoreError> {
     let for_everyone = narrowed.0.is_none();
-    // Looked at before the page is made: one that a change comes into is made again.
+    // Read the change count before building the page, so that a later change causes a rebuild.
     let at = front.changes();
     if for_everyone && let Some(result) = front.lists.get(at, era, cursor) {
         return Ok(Some(result));
@@ -217,7 +218,8 @@ fn written(front: &Front, page: &Page, era: Era) -> Option<Bytes> {
     serde_json::to_vec(&WithTools { tools: page.json(era), rest }).ok().map(Bytes::from)
 }
 
-/// What a client of the newest revision can do, if there is nothing to say against its request; `Some(None)` for one of an older.
+/// Checks the revision and the method of a request. Returns the capabilities of a client of the newest revision, or
+/// `Some(None)` for older ones.
 pub(super) fn agreed(era: Era, headers: &HeaderMap, meta: &JsonObject, method: &str) -> Option<Option<ClientCapabilities>> {
     if era == Era::Legacy {
         return (!meta.contains_key(REVISION)).then_some(None);

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state shared by all requests.
 
 use std::sync::{Arc, Weak};
 
@@ -15,12 +15,12 @@ use super::{
     tasks::Tasks,
 };
 
-/// What the server says it is, and where in a result's `_meta`.
+/// The server's name and version, and their key in a result's `_meta`.
 pub(super) const NAME: &str = "tollhouse";
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// What all requests share.
+/// The state shared by all requests.
 pub(super) struct Front {
     pub(super) services: Services,
     pub(super) tasks: Arc<Tasks>,
@@ -29,12 +29,12 @@ pub(super) struct Front {
     pub(super) lists: ListCache,
     pub(super) listeners: Arc<Listeners>,
     changes: watch::Receiver<u64>,
-    /// Who answers, for the results of 2026-07-28.
+    /// The server's name and version, for the results of 2026-07-28.
     named: Value,
 }
 
 impl Front {
-    /// Must be called inside a tokio runtime.
+    /// Returns the state and starts its background tasks. Call it inside a tokio runtime.
     pub(super) fn new(services: Services) -> Self {
         let recalls = Recalls::new(Arc::clone(&services.store), services.clock.clone());
         let (tasks, cancellable) = (Tasks::new(&services, Arc::clone(&recalls)), Arc::<Cancellable>::default());
@@ -46,12 +46,12 @@ impl Front {
         Self { services, tasks, cancellable, recalls, lists: ListCache::default(), listeners, changes, named }
     }
 
-    /// How often the catalogue has changed.
+    /// Returns how often the catalog has changed.
     pub(super) fn changes(&self) -> u64 {
         *self.changes.borrow()
     }
 
-    /// Puts the server's name into a result's `_meta`.
+    /// Adds the server's name and version to a result's `_meta`.
     pub(super) fn sign(&self, meta: &mut Option<MetaObject>) {
         meta.get_or_insert_default().0.insert(SERVER.to_owned(), self.named.clone());
     }

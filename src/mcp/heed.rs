@@ -1,4 +1,4 @@
-//! What of a message the transport has to know before rmcp reads it.
+//! Parses the parts of a message that the transport needs before rmcp parses it.
 
 use std::borrow::Cow;
 
@@ -13,35 +13,36 @@ use super::{
     revision::sole,
 };
 
-/// Largest message that is heeded on its way to rmcp, in bytes: greetings and cancellations are small.
+/// Maximum message that is parsed before rmcp, in bytes. `initialize` and cancellations are small.
 pub(super) const MAX_HEEDED_BYTES: usize = 64 << 10;
 
-/// The greeting of the older revisions.
+/// The first request in older revisions.
 const INITIALIZE: &str = "initialize";
 
 /// The method of 2026-07-28 that opens a stream of changes.
 const LISTEN: &str = "subscriptions/listen";
 
-/// The notification that takes a call back.
+/// The notification that cancels a call.
 const CANCELLED: &str = "notifications/cancelled";
 
-/// Methods whose answers are lists and documents: none has anything of a call in it.
+/// Methods that return lists and documents, which contain nothing of a call.
 const DOCUMENTS: [&str; 2] = ["tools/list", "server/discover"];
 
-/// What a message asks for, as far as the transport has to know.
+/// The kind of a message, as far as the transport needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asks {
-    /// Its answer is a document, and has a session.
+    /// The response is a document with a session id.
     ToBegin,
-    /// Its answer is a list or a document.
+    /// The response is a list or a document.
     ForDocument,
-    /// A method that its revision does not have, though another one has it. The status is what the revision gives an unknown method.
+    /// A method that only other revisions have. The status is the one that the revision specifies for an unknown
+    /// method.
     ForAbsent { id: RequestId, method: &'static str, status: StatusCode },
-    /// Anything else: perhaps a call.
+    /// Anything else, possibly a call.
     ForOther,
 }
 
-/// What of a message the transport itself may heed.
+/// The parts of a message that the transport needs.
 #[derive(Deserialize)]
 struct Heeded<'a> {
     id: Option<RequestId>,
@@ -58,13 +59,12 @@ struct HeededParams {
     meta: Option<JsonObject>,
 }
 
-/// What a message asks for. Does what one of the older revisions wants of the transport itself: takes back the call that a
-/// cancellation names.
+/// Determines the kind of a message. Also cancels the call that a cancellation of an older revision names.
 pub(super) fn heed(front: &Front, headers: &HeaderMap, body: &[u8]) -> Asks {
     let modern = sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str());
     let method = sole(headers, "mcp-method");
     if modern && method.is_some_and(|method| method != INITIALIZE) {
-        // rmcp holds the header against the message.
+        // rmcp checks that the header matches the message.
         let documents = |method| DOCUMENTS.contains(&method);
         return if method.is_some_and(documents) { Asks::ForDocument } else { Asks::ForOther };
     }
@@ -72,7 +72,7 @@ pub(super) fn heed(front: &Front, headers: &HeaderMap, body: &[u8]) -> Asks {
         return Asks::ForOther;
     }
     let Ok(Heeded { id, method, params }) = serde_json::from_slice(body) else { return Asks::ForOther };
-    // Requests of 2026-07-28 say in their `_meta` which revision they are of.
+    // Requests of 2026-07-28 name their revision in `_meta`.
     let says_modern = params.as_ref().and_then(|params| params.meta.as_ref()).is_some_and(|meta| meta.contains_key(REVISION));
     let absent = |method, status| id.map_or(Asks::ForOther, |id| Asks::ForAbsent { id, method, status });
     match &*method {

@@ -1,16 +1,15 @@
-//! The MCP front: `POST /ai/mcp`, Streamable HTTP without state between requests, revisions 2025-03-26 to 2026-07-28.
+//! The MCP front end: `POST /ai/mcp`, stateless Streamable HTTP, revisions 2025-03-26 to 2026-07-28.
 //!
 //! ```text
 //!                               ┌─▶ direct: plain calls, as JSON ─────────────┐
 //! transport: Accept, batch ────────┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
-//!                      (its results go beside it)                 ├─ tools: what is listed
+//!                      (beside: raw results)                      ├─ tools: lists
 //!                                                                 ├─ own: search_tools, get_receipt
 //!                                                                 └─ begun: until its end ── progress, cancel, tasks
 //! ```
 //!
-//! Tools are the active endpoints, by their slugs. A call is the same call as over HTTP: the same pipeline, the
-//! same payment, the same answer; only what it is wrapped in differs. Payment is in-band (x402's MCP
-//! transport), never a 402.
+//! MCP tools are the active tools, named by their slugs. A call is the same as over HTTP, with the same pipeline,
+//! payment and answer, in another wrapping. Payment is in-band (x402's MCP transport), never a 402.
 
 #![warn(missing_docs)]
 

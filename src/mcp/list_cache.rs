@@ -1,4 +1,4 @@
-//! The pages of `tools/list` that are the same for everyone, as they were sent last.
+//! A cache of `tools/list` pages that are the same for everyone.
 
 use std::{
     collections::HashMap,
@@ -10,37 +10,37 @@ use axum::body::Bytes;
 
 use super::revision::Era;
 
-/// Bytes of pages that are kept; beyond that all of them are made again.
+/// Maximum bytes of cached pages. Beyond that, the cache is cleared.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Bytes of a page beside its result: its cursor and its place in the map.
+/// Bytes of a page beyond its result: its cursor and its map entry.
 const EACH: usize = 512;
 
-/// How long a page is kept where nothing changes.
+/// How long a page is cached while nothing changes.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Pages of the catalogue as it was after so many changes.
+/// Pages of the catalog at one change count.
 #[derive(Debug, Default)]
 pub(super) struct ListCache(Mutex<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// The number of changes that they are made after.
+    /// The change count of the pages.
     at: u64,
     bytes: usize,
-    /// By era and cursor; the first page has none.
+    /// By era and cursor. The first page has no cursor.
     pages: HashMap<(Era, Option<String>), (Bytes, Instant)>,
 }
 
 impl ListCache {
-    /// The result with this page, if it is kept and the catalogue is as it was.
+    /// Returns the cached result with this page if the catalog has not changed.
     pub(super) fn get(&self, at: u64, era: Era, cursor: Option<&str>) -> Option<Bytes> {
         let pages = self.pages();
         let (result, made) = pages.pages.get(&(era, cursor.map(str::to_owned))).filter(|_| pages.at == at)?;
         (made.elapsed() < FRESH).then(|| result.clone())
     }
 
-    /// Keeps the result with this page, of the catalogue after `at` changes.
+    /// Caches the result with this page, for the change count `at`.
     pub(super) fn keep(&self, at: u64, era: Era, cursor: Option<&str>, result: &Bytes) {
         let mut pages = self.pages();
         if pages.at > at || result.len() > MAX_BYTES {
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!((cache.get(1, Era::Modern, Some("next")), cache.get(1, Era::Modern, Some(""))), (None, None));
         assert_eq!(cache.get(2, Era::Modern, None), None);
         cache.keep(2, Era::Legacy, None, &page(4));
-        // One that was made before the change comes too late.
+        // A page built before the change is too late.
         cache.keep(1, Era::Modern, None, &page(3));
         assert_eq!((cache.get(1, Era::Modern, None), cache.get(2, Era::Legacy, None)), (None, Some(page(4))));
     }

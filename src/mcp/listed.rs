@@ -1,4 +1,4 @@
-//! A tool as it is listed: made when its endpoint changes and kept with it, so that no request pays for the others.
+//! A tool in list form. It is built when the tool changes and stored with it, so that requests need not build it.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ use super::{
     settings::{Mcp, name_of},
 };
 
-/// The front's own tool that finds others by words.
+/// The built-in tool that searches for others.
 pub(super) const SEARCH: &str = "search_tools";
 
-/// A tool as it is listed, and what a call of it has to heed.
+/// A tool in list form, with data for its calls.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) name: Box<str>,
     pub(super) long_running: bool,
-    /// Its input's schema, where some arguments are repeated in `Mcp-Param-*` headers.
+    /// The input schema, if it maps some arguments to `Mcp-Param-*` headers.
     pub(super) in_headers: Option<Arc<JsonObject>>,
-    /// The tool as it is sent. What it was written from takes several times as much.
+    /// The tool as sent. The values that it was serialized from would take several times the memory.
     pub(super) json: Box<RawValue>,
-    /// The same before 2026-07-28, where that is another.
+    /// The tool as sent before 2026-07-28, if it differs.
     legacy: Option<Box<RawValue>>,
 }
 
-/// What tools are made with.
+/// Builds list forms.
 struct Maker {
     gate: Arc<Gate>,
     long_running_ms: u64,
     underscores: bool,
 }
 
-/// What was made of an endpoint, while it is active.
+/// Returns the list form of a tool while it is active.
 pub(super) fn of(live: &Shown) -> Option<Arc<Listed>> {
     let form = live.form.as_ref().filter(|_| live.endpoint.availability() == Availability::Active)?;
     Arc::clone(form).downcast().ok()
 }
 
 impl Mcp {
-    /// Makes the tool of each endpoint, for the catalogue to keep.
+    /// Returns a builder of list forms, for the catalog to store.
     #[must_use]
     pub fn make_form(&self, long_running_ms: u64, gate: Arc<Gate>) -> MakeForm {
         let maker = Maker { gate, long_running_ms, underscores: self.underscores };
@@ -64,7 +64,7 @@ impl Listed {
         Self { name, long_running: false, in_headers, json, legacy }
     }
 
-    /// The tool as it is sent, read again.
+    /// Parses the serialized tool.
     pub(super) fn tool(&self, era: Era) -> Tool {
         serde_json::from_str(self.json_of(era).get()).expect("it was written from one")
     }
@@ -75,14 +75,14 @@ impl Listed {
 }
 
 impl Maker {
-    /// The tool that an endpoint is; `None` for one that cannot be any.
+    /// Builds the list form of a tool, or `None` if it cannot be an MCP tool.
     fn make(&self, live: &Shown) -> Option<Form> {
         let listed = Listed::of(tool(self, live)?);
         Some(Arc::new(Listed { long_running: live.endpoint.long_running(self.long_running_ms), ..listed }))
     }
 }
 
-/// An endpoint as a tool. `None` for one whose input is no object: MCP's arguments always are.
+/// Converts a tool to an MCP tool. Returns `None` if its input cannot be an object, which MCP's arguments always are.
 fn tool(maker: &Maker, live: &Shown) -> Option<Tool> {
     let endpoint = &live.endpoint;
     let input = input_schema(&endpoint.input_schema)?;
@@ -118,7 +118,7 @@ fn description(maker: &Maker, live: &Shown) -> String {
     format!("{said}\n\n{price}{long}")
 }
 
-/// A tool as the revisions before 2026-07-28 have it: structured results are objects there.
+/// Converts a tool for revisions before 2026-07-28, in which structured results are objects.
 fn for_legacy(mut tool: Tool) -> Tool {
     tool.output_schema = tool.output_schema.filter(|schema| is_of_objects(schema));
     tool
@@ -128,7 +128,7 @@ fn is_of_objects(schema: &JsonObject) -> bool {
     schema.get("type").is_some_and(|kind| kind == "object")
 }
 
-/// What clients may rely on to ask or not ask their user. Spending money is nothing to do unasked.
+/// Returns hints by which clients decide whether to ask their user. A client should not spend money without asking.
 fn annotations(live: &Shown) -> ToolAnnotations {
     let endpoint = &live.endpoint;
     let can = endpoint.capabilities;
@@ -138,7 +138,7 @@ fn annotations(live: &Shown) -> ToolAnnotations {
     if free || keeps { annotations } else { annotations.destructive(false).idempotent(false) }
 }
 
-/// The root must be of type `object`: strict clients refuse the whole list otherwise.
+/// Returns the input schema with the root type `object`. Without it, strict clients reject the whole list.
 fn input_schema(schema: &Value) -> Option<JsonObject> {
     let mut object = match portable(schema, "#") {
         Value::Object(schema) => schema,
@@ -149,7 +149,7 @@ fn input_schema(schema: &Value) -> Option<JsonObject> {
     takes_objects(schema).then_some(object)
 }
 
-/// Whether an input schema has headers for some of its properties.
+/// Returns whether an input schema maps some properties to headers.
 fn names_headers(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => members.contains_key("x-mcp-header") || members.values().any(names_headers),
@@ -158,8 +158,8 @@ fn names_headers(schema: &Value) -> bool {
     }
 }
 
-/// The schema of structured results. For a paid tool it also takes a challenge, because some clients hold one against
-/// it even where `isError` is set. `None` where a result may be no JSON.
+/// Returns the schema of structured results, or `None` if results may not be JSON. For a paid tool it also accepts a
+/// challenge, because some clients validate challenges against it even though `isError` is set.
 fn output_schema(live: &Shown) -> Option<JsonObject> {
     let schema = &live.endpoint.output_schema;
     schema.as_object().filter(|schema| !schema.is_empty())?;
@@ -185,7 +185,7 @@ fn output_schema(live: &Shown) -> Option<JsonObject> {
     Some(both)
 }
 
-/// Prices in the words of each client that shows them before a call.
+/// Returns the price in the format of each client that shows it before a call.
 fn prices(maker: &Maker, live: &Shown) -> MetaObject {
     let endpoint = &live.endpoint;
     let mut meta = JsonObject::new();
@@ -199,7 +199,7 @@ fn prices(maker: &Maker, live: &Shown) -> MetaObject {
     meta.insert("tollhouse/pricingMode".to_owned(), json!(endpoint.pricing_mode()));
     meta.insert("tollhouse/version".to_owned(), json!(endpoint.version));
     if !endpoint.most_usd().is_zero() {
-        // apify: its `mcpc` pays unasked for what is marked so
+        // Apify: its `mcpc` pays without asking for a tool with this mark.
         if let Some(mut terms) = maker.gate.accepts(&live.terms, WireVersion::V2).into_iter().next() {
             terms["paymentRequired"] = json!(true);
             meta.insert("x402".to_owned(), terms);

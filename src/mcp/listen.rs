@@ -1,6 +1,7 @@
-//! `subscriptions/listen` of 2026-07-28: streams that tell when the list of tools has changed.
+//! `subscriptions/listen` of 2026-07-28: streams that report changes of the tool list.
 //!
-//! A stream costs its two messages, written once, and a place among those of its address, of all, and of all connections.
+//! A stream costs two messages, serialized once, and a slot among the streams of its address, all streams and all
+//! connections.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -30,13 +31,13 @@ use super::{
 
 const METHOD: &str = "subscriptions/listen";
 
-/// Key of a message's `_meta`: the id of the request that its stream answers.
+/// The key in a message's `_meta` of the request id that its stream answers.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// How often a silent stream sends a comment, so that proxies keep it open.
+/// Interval of comments on a silent stream, so that proxies keep it open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What one who found no place does.
+/// The hint for a client that found no slot.
 const CROWDED: &str = "close one, or ask for the list of tools now and then";
 
 #[derive(Deserialize)]
@@ -61,7 +62,7 @@ struct Wanted {
     tools_list_changed: Option<bool>,
 }
 
-/// Answers a request to listen that is in order; `None` for anything else.
+/// Answers a fully valid listen request. Returns `None` for anything else.
 pub(super) async fn answer(front: &Front, parts: &Parts, accepted: Accepted, body: &[u8]) -> Option<Response> {
     let headers = &parts.headers;
     if era(headers) != Some(Era::Modern) || sole(headers, "mcp-method") != Some(METHOD) || !is_json(headers) {
@@ -101,7 +102,7 @@ pub(super) async fn answer(front: &Front, parts: &Parts, accepted: Accepted, bod
     Some(response)
 }
 
-/// A stream on its way.
+/// An open stream.
 struct Listening {
     begins: Option<Bytes>,
     changed: Option<watch::Receiver<()>>,
@@ -132,7 +133,7 @@ impl Listening {
         if let Some(begins) = self.begins.take() {
             return Some(begins);
         }
-        // Once the host has said that it ends, there is nothing more to wait for.
+        // After the message about the shutdown, the stream is over.
         self.ends.as_ref()?;
         let changed = async {
             match &mut self.changed {

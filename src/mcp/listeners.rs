@@ -1,7 +1,7 @@
-//! Those who listen for changes of the list of tools.
+//! The streams that report changes of the tool list.
 //!
-//! Changes are told at most once a second, by a task of their own and to a part of the streams at a time: whoever makes a change waits
-//! for none of them, and a call in between waits for few.
+//! A background task reports changes at most once a second, to one part of the streams at a time. So no change waits
+//! for the streams, and a call in between waits for only a few.
 
 use std::{
     sync::{
@@ -18,14 +18,14 @@ use tokio::{
 use tollhouse_config::ListenerSettings;
 use tollhouse_front::Quota;
 
-/// Time between two tellings of changes.
+/// Minimum time between two reports.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Parts of the streams that are told one after the other, and the time between two of them.
+/// Parts of the streams, which are notified one after another, and the pause between two parts.
 const PARTS: usize = 16;
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// All who listen.
+/// All open streams.
 pub(super) struct Listeners {
     places: Arc<Quota>,
     parts: Vec<watch::Sender<()>>,
@@ -33,7 +33,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Must be called inside a tokio runtime.
+    /// Starts the background task. Call it inside a tokio runtime.
     pub(super) fn new(settings: ListenerSettings, changes: watch::Receiver<u64>) -> Arc<Self> {
         let listeners = Arc::new(Self {
             places: Quota::new(Some(settings.most), Some(settings.most_of_address)),
@@ -44,18 +44,18 @@ impl Listeners {
         listeners
     }
 
-    /// The places of all streams.
+    /// Returns the slots of all streams.
     pub(super) fn places(&self) -> &Arc<Quota> {
         &self.places
     }
 
-    /// What changes each time that changes are told.
+    /// Returns a receiver that changes with each report.
     pub(super) fn follow(&self) -> watch::Receiver<()> {
         self.parts[self.next.fetch_add(1, Relaxed) % PARTS].subscribe()
     }
 }
 
-/// Tells of changes until nobody can listen any more. Those that come meanwhile are told together.
+/// Reports changes until there are no listeners. Changes in between are reported together.
 async fn tell(listeners: Weak<Listeners>, mut changes: watch::Receiver<u64>) {
     while changes.changed().await.is_ok() {
         let next = Instant::now() + EVERY;

@@ -1,22 +1,24 @@
-//! Names of tools as callers send them, before anything is known of them.
+//! Tool names as callers send them, not validated yet.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use tollhouse_front::{Code, Fault};
 use tollhouse_tool::Slug;
 
-/// Longest name of a tool, in bytes: that of the longest slug. The front's own are shorter.
+/// Maximum name of a tool, in bytes: the maximum length of a slug. Built-in names are shorter.
 const MAX_BYTES: usize = Slug::MAX_BYTES;
 
-/// A text that is short enough to be the name of a tool. Nothing remembers a longer one.
+/// A text short enough to be a tool name. Longer ones are never stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ToolName(SmolStr);
 
 impl ToolName {
+    /// Checks the length of a text.
+    ///
     /// # Errors
     ///
-    /// A text that is longer than any name.
+    /// The text is longer than any name.
     pub(super) fn read(text: &str) -> Result<Self, Fault> {
         if text.len() <= MAX_BYTES {
             return Ok(Self(text.into()));
@@ -30,7 +32,7 @@ impl ToolName {
     }
 }
 
-/// As much of a text as a name may have, cut between two characters.
+/// Returns the start of a text that fits into a name, cut at a character boundary.
 pub(super) fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_BYTES)]
 }

@@ -1,4 +1,4 @@
-//! `?tools=`: a connection that has some of the tools alone.
+//! `?tools=`: limits a connection to some of the tools.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,28 +8,28 @@ use tollhouse_base::misfit;
 
 use super::listed::SEARCH;
 
-/// Most names in `?tools=`.
+/// Maximum names in `?tools=`.
 const MAX_NAMES: usize = 100;
-/// Longest query of a URL, in bytes: room for that many names of the longest kind.
+/// Maximum query of the URL, in bytes. It has room for that many of the longest names.
 const MAX_QUERY_BYTES: usize = 16 << 10;
 
-/// Names that the query of a URL narrows its connection to; without them it has all.
+/// The tool names that the query allows. `None` allows all tools.
 #[derive(Debug, Clone)]
 pub(super) struct Narrowed(pub(super) Option<Arc<BTreeSet<String>>>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
-    /// Apart by commas.
+    /// Separated by commas.
     tools: Option<String>,
 }
 
 impl Narrowed {
-    /// To those in `tools`, if that is there.
+    /// Parses the query.
     ///
     /// # Errors
     ///
-    /// Too many names, or a parameter that is none, in words.
+    /// Too many names, or an unknown parameter, in words.
     pub(super) fn by(query: Option<&str>) -> Result<Self, String> {
         let Some(query) = query else { return Ok(Self::NOT) };
         if query.len() > MAX_QUERY_BYTES {
@@ -44,10 +44,10 @@ impl Narrowed {
         Ok(Self(Some(Arc::new(names))))
     }
 
-    /// Of no connection.
+    /// No filter.
     pub(super) const NOT: Self = Self(None);
 
-    /// Of a request, as the transport has read it.
+    /// Returns the filter of a request, as the transport has parsed it.
     pub(super) fn of(parts: &Parts) -> Self {
         parts.extensions.get().cloned().unwrap_or(Self::NOT)
     }

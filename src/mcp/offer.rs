@@ -1,4 +1,4 @@
-//! What an MCP call offers as payment, in every dialect of the field.
+//! Reads the payment of an MCP call, in the dialects of all known clients.
 
 use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -10,25 +10,25 @@ use tollhouse_money::{CreditOffer, Offered, WireVersion};
 
 use super::revision::Era;
 
-/// An x402 payment: an object (x402's MCP transport), or base64 of one (Cloudflare's `agents`).
+/// The key of an x402 payment: an object (x402's MCP transport), or its base64 (Cloudflare's `agents`).
 pub(super) const PAYMENT: &str = "x402/payment";
-/// The same in Vercel's `x402-mcp`: base64, v1.
+/// The key in Vercel's `x402-mcp`: base64, v1.
 const DOTTED_PAYMENT: &str = "x402.payment";
-/// A developer credit's token.
+/// The key of a developer credit's token.
 pub(super) const CREDIT: &str = "tollhouse/credit";
-/// Makes a repeated call on credit the same call.
+/// The key of the idempotency key for calls paid with a credit.
 pub(super) const IDEMPOTENCY_KEY: &str = "tollhouse/idempotencyKey";
 
-/// The quote that the call is made under.
+/// The key of the quote id.
 pub(super) const QUOTE: &str = "tollhouse/quoteId";
 
-/// How a caller is to be told what became of the call: by its revision, and as its payment spoke.
+/// How to answer a caller, depending on its revision and its payment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dialect {
     pub(super) era: Era,
-    /// The wire of the payment, if one was shown.
+    /// The x402 version of the payment, if there is one.
     pub(super) wire: Option<WireVersion>,
-    /// The payment stood under Vercel's key, and its settlement is looked for under theirs.
+    /// The payment was under Vercel's key, so the settlement is also expected under Vercel's.
     pub(super) dotted: bool,
 }
 
@@ -46,8 +46,8 @@ fn given<'a>(meta: &'a MetaObject, name: &str) -> Option<&'a Value> {
     meta.get(name).filter(|value| !value.is_null())
 }
 
-/// The payment in `_meta`; else the one in the request's headers, which is how clients that know nothing of
-/// payments are given a credit in their configuration. Never an error: a bad one is refused by the gate.
+/// Returns the payment in `_meta`, or else in the HTTP headers, where clients without payment support can configure a
+/// credit. It never fails: the payment check rejects an invalid payment later.
 pub(super) fn offer(meta: &MetaObject, headers: &HeaderMap) -> Offered {
     let text = |name: &str| meta.get(name).and_then(Value::as_str).map(str::to_owned);
     match given(meta, PAYMENT).or_else(|| given(meta, DOTTED_PAYMENT)) {
@@ -60,7 +60,7 @@ pub(super) fn offer(meta: &MetaObject, headers: &HeaderMap) -> Offered {
     }
 }
 
-/// The quote in `_meta`; else the one in the request's headers. Never an error: one that is none is refused by the call.
+/// Returns the quote id in `_meta`, or else in the HTTP headers. It never fails: the call rejects an invalid one later.
 pub(super) fn quote(meta: &MetaObject, headers: &HeaderMap) -> Option<String> {
     match given(meta, QUOTE) {
         Some(Value::String(id)) => Some(id.clone()),
@@ -69,7 +69,7 @@ pub(super) fn quote(meta: &MetaObject, headers: &HeaderMap) -> Option<String> {
     }
 }
 
-/// The version that a payment says it has; v2 when it says nothing.
+/// Returns the version in a payment. Default: v2.
 fn version(payment: &Value) -> WireVersion {
     if payment["x402Version"] == 1 { WireVersion::V1 } else { WireVersion::V2 }
 }

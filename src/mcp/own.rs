@@ -1,4 +1,4 @@
-//! Tools of the front itself: they look things up, cost nothing and have no receipt.
+//! Built-in tools. They look things up, are free and have no receipts.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -17,23 +17,23 @@ use super::{
     services::Services,
 };
 
-/// Answers a receipt.
+/// Returns a receipt.
 const RECEIPT: &str = "get_receipt";
 
-/// Answers what a call costs.
+/// Returns the cost of a call.
 const QUOTE: &str = "quote_tool";
 
-/// Longest name of a network, of an asset or of a tool in a question, in characters.
+/// Maximum name of a network, an asset or a tool in arguments, in characters.
 const MAX_NAME: usize = 128;
 
-/// Tools that a search answers, unless it says how many.
+/// Default number of search results.
 const FOUND: usize = 10;
-/// Most tools that a search answers.
+/// Maximum number of search results.
 const MAX_FOUND: usize = 50;
-/// Most tags that a search names.
+/// Maximum tags of a search.
 const MAX_TAGS: usize = 16;
 
-/// How they are listed.
+/// Returns the tools in MCP form.
 pub(super) fn tools() -> Vec<Tool> {
     let search = json!({
         "type": "object",
@@ -106,7 +106,7 @@ struct Receipt {
     receipt_id: String,
 }
 
-/// Performs one of them; `None` when `name` is none of them.
+/// Performs a built-in tool. Returns `None` if `name` is not one.
 pub(super) async fn perform(
     services: &Services,
     address: IpAddr,

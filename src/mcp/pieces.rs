@@ -1,4 +1,4 @@
-//! Bodies that are sent as they lie in memory: in pieces, some of which many answers share.
+//! Response bodies sent in chunks without copying. Responses can share chunks.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use axum::{
 };
 use http_body::{Frame, SizeHint};
 
-/// Bytes that are sent one after the other, and never copied into one.
+/// Chunks sent one after another.
 struct Pieces(VecDeque<Bytes>);
 
 impl HttpBody for Pieces {
@@ -35,12 +35,12 @@ impl HttpBody for Pieces {
     }
 }
 
-/// A JSON answer of these pieces.
+/// Returns a JSON response of these chunks.
 pub(super) fn json(pieces: impl IntoIterator<Item = Bytes>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body(pieces)).into_response()
 }
 
-/// The same as a stream of one event, whose data has no line breaks.
+/// Returns a stream of one event. The chunks must not contain line breaks.
 pub(super) fn event(pieces: impl IntoIterator<Item = Bytes>) -> Response {
     ([(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")], body(pieces)).into_response()
 }
@@ -49,11 +49,11 @@ fn body(pieces: impl IntoIterator<Item = Bytes>) -> Body {
     Body::new(Pieces(pieces.into_iter().filter(|piece| !piece.is_empty()).collect()))
 }
 
-/// The next piece of a body that this host has made.
+/// Returns the next chunk of a body that this host created.
 pub(super) async fn next(body: &mut Body) -> Option<Result<Bytes, axum::Error>> {
     loop {
         match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
-            // What is no data is trailers, which no answer of JSON has.
+            // Other frames are trailers, which JSON responses do not have.
             Ok(frame) => match frame.into_data() {
                 Ok(data) => return Some(Ok(data)),
                 Err(_) => continue,

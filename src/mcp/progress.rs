@@ -1,4 +1,4 @@
-//! What a client hears of a call on its way.
+//! Progress notifications of a call.
 
 use rmcp::{
     Peer, RoleServer,
@@ -6,7 +6,7 @@ use rmcp::{
 };
 use tokio::time::Instant;
 
-/// Who gave a token for a call's progress.
+/// A client that sent a token for a call's progress.
 pub(super) struct Subscriber<'a> {
     pub(super) peer: &'a Peer<RoleServer>,
     pub(super) token: ProgressToken,
@@ -15,22 +15,22 @@ pub(super) struct Subscriber<'a> {
 /// Sends `notifications/progress`.
 pub(super) struct Notifier<'a> {
     subscriber: &'a Subscriber<'a>,
-    /// As the first message has it.
+    /// Set by the first message.
     scale: Option<Scale>,
     last: f64,
     begun: Instant,
 }
 
-/// What the progress of a call counts. One for the whole call: it must rise from message to message.
+/// The unit of a call's progress. It is fixed for the call, because progress must increase with every message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
     /// The handler's fractions, of a total of 1.
     Fractions,
-    /// Seconds; of as many as a fraction lets expect, where the handler gives one.
+    /// Seconds. The total is an estimate from the handler's fraction, if there is one.
     Seconds,
 }
 
-/// By how much progress rises at least.
+/// Minimum increase of progress.
 const STEP: f64 = 1e-6;
 
 impl<'a> Notifier<'a> {
@@ -50,7 +50,7 @@ impl<'a> Notifier<'a> {
         self.last = progress.max(self.last + STEP);
         let mut told = ProgressNotificationParam::new(self.subscriber.token.clone(), self.last).with_message(message);
         told.total = total;
-        // A reader that has gone does not stop the call: the payment may be settling.
+        // The call continues without its reader, because the payment may be settling.
         _ = self.subscriber.peer.notify_progress(told).await;
     }
 }

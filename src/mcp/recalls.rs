@@ -1,8 +1,8 @@
-//! Calls taken back at another replica than the one that runs them.
+//! Cancels calls that another replica runs.
 //!
-//! Where a store is shared, who is asked to take back what does not run there puts its name into the store, where the replica that
-//! runs it finds it: each looks four times a second, while it runs what can be taken back. Elsewhere nothing is written, and nothing
-//! is looked for.
+//! A replica that cannot find the call to cancel puts its name into the shared store. Each replica checks the store
+//! four times a second while it runs calls that can be canceled. If the store is not shared, nothing is written or
+//! checked.
 
 use std::{
     num::NonZeroU32,
@@ -19,28 +19,29 @@ use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, sc
 
 const RECALLS: Table<(Timestamp, String), ()> = schema::MCP_RECALLS.holding();
 
-/// How often a replica looks for what others were asked to take back.
+/// Interval of checks for cancellations.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How long a name is looked for, in milliseconds. Clocks of replicas are apart by less.
+/// How long a cancellation is valid, in milliseconds. The clocks of replicas differ by less.
 const KEPT_MS: u64 = 30_000;
 
-/// Names found at once, the newest of them, and names forgotten at once.
+/// Maximum names read at once, newest first, and maximum names deleted at once.
 const SOME: usize = 1_000;
 
-/// Names of what may never have been that are put there in a second; more are left out.
+/// Maximum names per second that are stored without knowing that the call exists. Further ones are dropped.
 const RATE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
-/// What can be taken back by its name.
+/// Running work that can be canceled by name.
 pub(super) trait Recallable: Send + Sync + 'static {
-    /// Whether anything runs here that can.
+    /// Returns whether any such work runs here.
     fn any(&self) -> bool;
 
-    /// Takes back what has this name, and was there when that was asked for, so long `ago`; false where nothing here is that.
+    /// Cancels the work with this name if it existed when the cancellation was requested, `ago` before now. Returns
+    /// false if it is not here.
     fn recall(&self, name: &str, ago: Duration) -> bool;
 }
 
-/// What this replica was asked to take back, and others run.
+/// Sends cancellations to other replicas and receives theirs.
 pub(super) struct Recalls {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -52,11 +53,11 @@ impl Recalls {
         Arc::new(Self { store, clock, unsure: Rate::new(RATE) })
     }
 
-    /// Has the replica that runs it take back what has this name.
+    /// Sends a cancellation to the replica that runs the work.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub(super) async fn tell(&self, name: &str) -> Result<(), StoreError> {
         if !self.store.is_shared() {
             return Ok(());
@@ -67,7 +68,8 @@ impl Recalls {
         RECALLS.put(&(now, name.to_owned()), &()).commit(&*self.store, Durability::Buffered).await.map(|_| ())
     }
 
-    /// The same of what may never have been, beside whatever goes on here. Must be called inside a tokio runtime.
+    /// Sends a cancellation for work that may not exist, in the background and with a rate limit. Call it inside a
+    /// tokio runtime.
     pub(super) fn tell_of_unsure(self: &Arc<Self>, name: String) {
         if !self.store.is_shared() || self.unsure.wait(&()).is_some() {
             return;
@@ -80,8 +82,8 @@ impl Recalls {
         });
     }
 
-    /// Starts the task that takes back what runs here, until all of `running` is gone: none where the store is of one host. Must be
-    /// called inside a tokio runtime.
+    /// Starts the task that receives cancellations until all of `running` is dropped. Does nothing if the store is not
+    /// shared. Call it inside a tokio runtime.
     pub(super) fn heed(self: &Arc<Self>, running: [Weak<dyn Recallable>; 2]) {
         if !self.store.is_shared() {
             return;

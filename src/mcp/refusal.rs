@@ -1,4 +1,4 @@
-//! Refusals, of what stands in front of `/ai/mcp`, of the front and of rmcp: errors of JSON-RPC, with the envelope as data.
+//! Errors of middleware, this front end and rmcp as JSON-RPC errors with the envelope as data.
 
 use std::sync::Arc;
 
@@ -13,19 +13,20 @@ use tollhouse_front::{Code, Fault, Wording, code_of};
 
 use super::unpayable;
 
-/// Where this front is.
+/// The path of this front end.
 pub(super) const PATH: &str = "/ai/mcp";
 
-/// How faults are told at [`PATH`].
+/// Returns the error format at [`PATH`].
 #[must_use]
 pub fn wording() -> Wording {
     Wording { covers: |path| path == PATH, told: Arc::new(|_| Box::new(|response| Box::pin(spoken(response)))), others_may_read: true }
 }
 
-/// Most bytes of an envelope.
+/// Maximum bytes of an envelope.
 const MAX_ENVELOPE: usize = 64 << 10;
 
-/// An answer of [`PATH`] on its way out. The envelope of an error becomes the data of JSON-RPC's; status and headers stay.
+/// Converts a response of [`PATH`]. The envelope of an error becomes the data of a JSON-RPC error. Status and headers
+/// stay.
 async fn spoken(response: Response) -> Response {
     let Some(code) = code_of(&response) else { return response };
     let (mut head, body) = response.into_parts();
@@ -34,30 +35,30 @@ async fn spoken(response: Response) -> Response {
     let message = error["message"].as_str().unwrap_or(code.row().sentence).to_owned();
     head.headers.remove(header::CONTENT_LENGTH);
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // The message was not read, so it has no id here.
+    // The message was not parsed, so its id is unknown.
     let told = refusal(head.status, None, ErrorData::new(number(code), message, Some(error)));
     Response::from_parts(head, told.into_body())
 }
 
-/// A fault as an error of JSON-RPC: the envelope is its data.
+/// Converts an API error to a JSON-RPC error with the envelope as data.
 pub(super) fn told(fault: &Fault) -> ErrorData {
     told_as(number(fault.code()), fault)
 }
 
-/// The same where JSON-RPC or MCP has a number of its own for it.
+/// Converts an API error for which JSON-RPC or MCP defines a specific code.
 pub(super) fn told_as(number: ErrorCode, fault: &Fault) -> ErrorData {
     ErrorData::new(number, unpayable::words(fault.message()).into_owned(), Some(fault.error()))
 }
 
-/// Characters of a method that its refusal repeats.
+/// Maximum characters of a method name that an error repeats.
 const REPEATED: usize = 64;
 
-/// No method has this name, or none that the revision of the request has.
+/// Returns the error for a method that does not exist, or not in the revision of the request.
 pub(super) fn no_method(method: &str) -> Fault {
     Fault::new(Code::NotFound, format!("no method `{}`", method.chars().take(REPEATED).collect::<String>()))
 }
 
-/// What JSON-RPC calls a row of the table. MCP says "invalid params" of a name that nothing has.
+/// Returns the JSON-RPC code of an API error. For unknown names, MCP specifies "invalid params".
 fn number(code: Code) -> ErrorCode {
     match code.row().status {
         StatusCode::NOT_FOUND => ErrorCode::INVALID_PARAMS,
@@ -66,12 +67,12 @@ fn number(code: Code) -> ErrorCode {
     }
 }
 
-/// An error of JSON-RPC. MCP leaves the id out where it is not known; it is never null there.
+/// Returns a JSON-RPC error response. MCP omits an unknown id and never sends null.
 pub(super) fn refusal(status: StatusCode, id: Option<RequestId>, error: ErrorData) -> Response {
     (status, axum::Json(JsonRpcError::new(id, error))).into_response()
 }
 
-/// A fault that answers the message with this id, with what HTTP has of it in its headers: when to try again.
+/// Returns the error response to a message with this id, with HTTP headers such as `Retry-After`.
 pub(super) fn of_message(id: Option<RequestId>, fault: Fault) -> Response {
     let error = told(&fault);
     let (head, _) = fault.into_response().into_parts();
@@ -81,10 +82,10 @@ pub(super) fn of_message(id: Option<RequestId>, fault: Fault) -> Response {
     response
 }
 
-/// A refusal of rmcp's own, with all in its data that ours have. What is there already stays.
+/// Adds the fields of our envelope to an error of rmcp. Existing fields stay.
 pub(super) async fn completed(response: Response) -> Response {
     let (mut head, body) = response.into_parts();
-    // What rmcp has made lies in memory already.
+    // rmcp's body is already in memory.
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
     let Some(text) = message["error"]["message"].as_str() else { return Response::from_parts(head, Body::from(body)) };
@@ -97,7 +98,7 @@ pub(super) async fn completed(response: Response) -> Response {
     Response::from_parts(head, Body::from(message.to_string()))
 }
 
-/// The row for what rmcp refuses, of which a status is all that is known.
+/// Returns the API code of an rmcp error, of which only the status is known.
 pub(super) fn code_by(status: StatusCode) -> Code {
     match status {
         StatusCode::NOT_FOUND => Code::NotFound,
@@ -108,7 +109,7 @@ pub(super) fn code_by(status: StatusCode) -> Code {
     }
 }
 
-/// The id in a message, if it has one that MCP allows.
+/// Returns the id of a message, if it has one that MCP allows.
 pub(super) fn id_of(message: &Value) -> Option<RequestId> {
     serde_json::from_value(message.get("id")?.clone()).ok()
 }

@@ -1,4 +1,4 @@
-//! A call of a tool as it is requested, whichever way it came in.
+//! A tool call, independent of how it was parsed.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use tollhouse_catalog::Live;
 
 use super::{progress::Subscriber, revision::Era};
 
-/// Which call is wanted, and by whom, whichever way it came in.
+/// A tool call and its caller, independent of how it was parsed.
 pub(super) struct CallRequest<'a> {
-    /// The request's own.
+    /// The id of the JSON-RPC request.
     pub(super) id: &'a MessageId,
     pub(super) name: &'a str,
     pub(super) meta: &'a MetaObject,
     pub(super) parts: &'a Parts,
     pub(super) era: Era,
-    /// Whether a long-running call may be answered with a task.
+    /// Whether a long-running call can be answered with a task.
     pub(super) takes_tasks: bool,
-    /// Who is told of progress, if anybody.
+    /// The client that gets progress, if any.
     pub(super) subscriber: Option<Subscriber<'a>>,
-    /// Cancelled when the caller is gone. `None` where the future is dropped then.
+    /// Canceled when the caller disconnects. `None` if the future is dropped then.
     pub(super) gone: Option<&'a CancellationToken>,
 }
 
 impl CallRequest<'_> {
-    /// What the handler knows of the request: the same as over HTTP, so that it need not know of MCP.
+    /// Returns the request data for the handler. It is the same as over HTTP, so that handlers need not know about MCP.
     pub(super) fn head(&self, live: &Live) -> RequestHead {
         let traced = |name: &'static str| Some((name, self.meta.get(name)?.as_str()?.to_owned()));
         let mut headers = RequestHead::shown(&self.parts.headers);
         headers.extend(["traceparent", "tracestate"].into_iter().filter_map(traced));
-        // These speak of JSON-RPC, not of the input.
+        // The client's values are about JSON-RPC, not about the input.
         headers.extend(["accept", "content-type"].map(|name| (name, "application/json".to_owned())));
         RequestHead {
             method: "POST",

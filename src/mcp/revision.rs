@@ -1,22 +1,22 @@
-//! Revisions of the protocol, and what the headers of a request say of it.
+//! Protocol revisions, and the headers that depend on them.
 
 use axum::http::{HeaderMap, header};
 use rmcp::model::ProtocolVersion;
 
-/// The revisions spoken, oldest first. 2024-11-05 had another transport.
+/// The supported revisions, oldest first. 2024-11-05 had another transport.
 pub(super) const VERSIONS: &[ProtocolVersion] =
     &[ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
-/// What a closed connection means.
+/// The meaning of a closed connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Era {
-    /// Before 2026-07-28: nothing.
+    /// Before 2026-07-28: no meaning.
     Legacy,
-    /// That the call is taken back.
+    /// The call is canceled.
     Modern,
 }
 
-/// The era of a revision that is spoken here; without a header it is the oldest.
+/// Returns the era of a supported revision. Without a header, it is the oldest revision.
 pub(super) fn era(headers: &HeaderMap) -> Option<Era> {
     if !headers.contains_key("mcp-protocol-version") {
         return Some(Era::Legacy);
@@ -26,7 +26,7 @@ pub(super) fn era(headers: &HeaderMap) -> Option<Era> {
     known.then(|| if asked == ProtocolVersion::V_2026_07_28.as_str() { Era::Modern } else { Era::Legacy })
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that occurs exactly once.
 pub(super) fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

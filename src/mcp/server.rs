@@ -1,4 +1,4 @@
-//! What the server says to each method: rmcp's handler.
+//! The server's methods: the handler for rmcp.
 
 use std::{
     borrow::Cow,
@@ -46,17 +46,17 @@ use super::{
     tools,
 };
 
-/// How long a client may take what the server can do to be as it was, in milliseconds.
+/// How long a client can cache the server's capabilities, in milliseconds.
 const DISCOVER_TTL_MS: u64 = 3_600_000;
 
-/// Whose a request is that came over no connection.
+/// The address of a request without a connection.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Methods whose parameters rmcp reads; with other ones they arrive as custom requests.
+/// Methods whose parameters rmcp parses. With invalid parameters they arrive as custom requests.
 const KNOWN_METHODS: &[&str] =
     &["initialize", "server/discover", "tools/list", "tools/call", "tasks/get", "tasks/update", "tasks/cancel", "subscriptions/listen"];
 
-/// One for the whole host; cloning is cheap.
+/// The server of the host. Cloning it is cheap.
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) front: Arc<Front>,
@@ -72,17 +72,17 @@ fn modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// What the URL of this request narrows the tools to.
+/// Returns the tool filter in the URL of a request.
 fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
     parts(context).map_or(Narrowed::NOT, Narrowed::of)
 }
 
-/// What of the request the transport has put there.
+/// Returns the HTTP request, which the transport has attached.
 fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get()
 }
 
-/// A refusal of a method, with the id of its request.
+/// Returns a method error with the id of its request.
 fn refused(context: &RequestContext<RoleServer>, number: ErrorCode, fault: &Fault) -> ErrorData {
     let told = || told_as(number, fault);
     match parts(context).and_then(|parts| parts.extensions.get::<RequestId>()) {
@@ -99,7 +99,7 @@ fn no_task(context: &RequestContext<RoleServer>) -> ErrorData {
     refused(context, ErrorCode::INVALID_PARAMS, &Fault::new(Code::NotFound, "no task has this id"))
 }
 
-/// Why the parameters of a method that is known do not read.
+/// Returns why the parameters of a known method are invalid.
 fn misread(request: &CustomRequest) -> Fault {
     let none = Value::Null;
     let params = request.params.as_ref().unwrap_or(&none);
@@ -147,7 +147,7 @@ impl ServerHandler for Server {
         Cow::Borrowed(VERSIONS)
     }
 
-    /// The older revisions hear of changes on a stream of a session, which there is not.
+    /// Older revisions send list changes on a session's stream, which a stateless server does not have.
     async fn initialize(
         &self,
         request: InitializeRequestParams,
@@ -198,7 +198,7 @@ impl ServerHandler for Server {
     }
 
     async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
-        // Never absent: the transport puts it there.
+        // Never absent, because the transport attaches it.
         let none = || Request::new(()).into_parts().0;
         let parts = parts(&context).map_or_else(|| Cow::Owned(none()), Cow::Borrowed);
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
@@ -252,7 +252,7 @@ impl ServerHandler for Server {
         }
     }
 
-    /// No task of ours asks anything, so there is nothing to take from it.
+    /// No task of this host asks for input, so there is nothing to update.
     async fn update_task(&self, request: UpdateTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         MCP_REQUESTS.count(["tasks/update"]);
         match self.front.tasks.has(&request.task_id).await {
@@ -262,14 +262,14 @@ impl ServerHandler for Server {
         }
     }
 
-    /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema, where that names some.
+    /// Returns a tool for rmcp to check `Mcp-Param-*` headers against its schema, if the schema maps some.
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        // What came here has had it made ready, and holds it.
+        // The transport has loaded the tool and holds it.
         let listed = tools::found(&self.front.services, name)?;
         Some(Tool::new(listed.name.to_string(), "", Arc::clone(listed.in_headers.as_ref()?)))
     }
 
-    /// Of a request that is in order, the transport has given a stream before it came here.
+    /// The transport answers valid subscriptions before they reach this method.
     fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         None
     }
@@ -286,7 +286,7 @@ impl ServerHandler for Server {
         Err(no_method(&context, &request.method))
     }
 
-    // What is not offered says so; rmcp's defaults are empty lists.
+    // Unsupported methods return errors, where rmcp's defaults are empty lists.
 
     async fn complete(&self, _: CompleteRequestParams, context: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
         Err(no_method(&context, CompleteRequestMethod::VALUE))

@@ -1,4 +1,4 @@
-//! What the front takes of the host.
+//! The services of the MCP front end.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use tollhouse_store::Store;
 
 use super::settings::Mcp;
 
-/// The services of the front.
+/// The services of the MCP front end.
 pub struct Services {
-    /// What every front takes.
+    /// The state shared by all front ends.
     pub shared: Arc<Shared>,
-    /// The front's own settings.
+    /// The settings.
     pub settings: Arc<Mcp>,
-    /// What is listed.
+    /// The catalog, which is listed.
     pub catalog: Arc<Catalog>,
     /// Performs calls.
     pub calls: Arc<Calls>,
-    /// What `get_receipt` finds.
+    /// The receipts for `get_receipt`.
     pub receipts: Arc<Receipts>,
-    /// What `quote_tool` asks.
+    /// The quotes for `quote_tool`.
     pub desk: Arc<QuoteDesk>,
-    /// Knows how the payment of a task ended whose process is gone.
+    /// Payments, which show how a task ended whose process is gone.
     pub gate: Arc<Gate>,
-    /// Who runs which task.
+    /// The replicas, which run tasks.
     pub replica: Arc<Replica>,
-    /// Where tasks are kept.
+    /// Stores tasks.
     pub store: Arc<dyn Store>,
-    /// The time of tasks.
+    /// The clock of tasks.
     pub clock: Clock,
-    /// Public URL, as it stands in results.
+    /// Public URL, as in results.
     pub base_url: String,
-    /// An endpoint with a wall limit above this is long-running.
+    /// Wall-clock limit above which a tool is long-running, in milliseconds.
     pub long_running_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! The front's settings, as they work out on this host.
+//! The effective settings of the MCP front end on this host.
 
 use std::{
     borrow::Cow,
@@ -15,30 +15,31 @@ use tollhouse_tool::Slug;
 
 use super::names::ToolName;
 
-/// The front's settings as they work out on this host.
+/// The effective settings of the MCP front end on this host.
 #[derive(Debug)]
 pub struct Mcp {
     pub(super) origins: Arc<AllowedOrigins>,
-    /// Calls of each address and tool.
+    /// Limit of calls per address and tool.
     pub(super) rate: Option<Arc<Rate<(IpAddr, ToolName)>>>,
-    /// Members of a batch.
+    /// Maximum messages in a batch.
     pub(super) batch: usize,
-    /// Time between two progress notifications.
+    /// Interval of progress notifications.
     pub(super) progress: Duration,
-    /// Of long-running calls.
+    /// Settings of long-running calls.
     pub(super) tasks: TaskSettings,
-    /// Of streams that tell of changes.
+    /// Settings of streams that report changes.
     pub(super) listeners: ListenerSettings,
-    /// The conformance suite's tools have underscores in their names, which slugs have not.
+    /// Whether tool names use underscores for hyphens, as those of the conformance suite do. Slugs have no underscores.
     pub(super) underscores: bool,
 }
 
-/// The names of this machine for itself.
+/// The loopback names of a machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 impl Mcp {
-    /// A host on loopback answers to loopback's names and its own, so that no web page reaches it by a name that it made
-    /// point here; one that is reached through proxies cannot know its names, and answers to any unless told.
+    /// Computes the settings. A host on loopback accepts only loopback's names and its own, so that no web page reaches
+    /// it by a name that resolves here. A host behind proxies cannot know its names, so it accepts any name unless
+    /// configured.
     #[must_use]
     pub fn new(settings: &McpSettings, listen: SocketAddr, base_url: &str) -> Self {
         let base = url::Url::parse(base_url).ok();
@@ -71,29 +72,29 @@ impl Mcp {
         }
     }
 
-    /// By which names the host is reached, for whoever else asks that.
+    /// Returns the allowed hosts and origins, for other front ends.
     #[must_use]
     pub fn origins(&self) -> Arc<AllowedOrigins> {
         Arc::clone(&self.origins)
     }
 
-    /// The slug of the tool that is called `name`.
+    /// Returns the slug of the tool called `name`.
     pub(super) fn slug_of<'a>(&self, name: &'a str) -> Cow<'a, str> {
         if self.underscores { Cow::Owned(name.replace('_', "-")) } else { Cow::Borrowed(name) }
     }
 
-    /// The name of the tool with this slug.
+    /// Returns the name of the tool with this slug.
     pub(super) fn name_of(&self, slug: &Slug) -> String {
         name_of(slug, self.underscores)
     }
 
-    /// What is counted of callers who may come to other hosts as well.
+    /// Returns the counters of callers that replicas share.
     #[must_use]
     pub fn tallies(&self) -> Tallies {
         self.rate.iter().map(|rate| ("mcp", Arc::clone(rate) as Arc<dyn Tally>)).collect()
     }
 
-    /// Forgets callers that have been quiet, so that memory stays flat.
+    /// Forgets callers that have been quiet, so that memory stays bounded.
     pub fn forget_quiet(&self) {
         if let Some(rate) = &self.rate {
             rate.forget_quiet();
@@ -101,7 +102,7 @@ impl Mcp {
     }
 }
 
-/// The name of a tool.
+/// Returns the name of a tool.
 pub(super) fn name_of(slug: &Slug, underscores: bool) -> String {
     if underscores { slug.as_str().replace('-', "_") } else { slug.to_string() }
 }

@@ -1,11 +1,12 @@
 //! Long-running calls as tasks (extension `io.modelcontextprotocol/tasks`), kept in the store.
 //!
-//! A task keeps no answer that is kept elsewhere. That of a paid call is its payment's. That of a free call, or of one that failed, lies in
-//! the memory of the replica that ran it, or in the store where others share that, for minutes and within a bound ([`UnpaidTasks`]).
+//! A task does not copy an answer that is stored elsewhere. The answer of a paid call is stored with its payment. The
+//! answer of a free or failed call is in memory of the replica that ran it, or in the store if it is shared, for
+//! minutes and within a limit ([`UnpaidTasks`]).
 //!
-//! A task's id is 128 random bits behind its time, and who shows it may see and cancel the task: callers have no other
-//! name. A task is held by the replica that runs it, and is told by each; one whose replica is gone ends as its payment says:
-//! settled, the answer is there; released, nothing was taken and nothing is run again.
+//! A task id is a time and 128 random bits. Anyone who has it can read and cancel the task, because callers have no
+//! other identity. One replica runs a task, and every replica can report it. If that replica dies, the task ends as its
+//! payment did: settled, the answer is there; released, nothing was charged and nothing runs again.
 
 mod look;
 mod record;
@@ -49,19 +50,19 @@ use super::{
     services::Services,
 };
 
-/// Time to the next try after the end of a task could not be stored.
+/// Delay before retrying to store the end of a task.
 const RETRY: Duration = Duration::from_secs(2);
-/// How long a call may take to start before its client gets a task for it anyway.
+/// Maximum time to wait for a call to start before its client gets a task anyway.
 const START: Duration = Duration::from_secs(5);
-/// Time between two looks for tasks of this process to forget, and how many of them there are to one for all that are stored.
+/// Interval of expiring this process's tasks, and how many such runs there are for each expiry of all stored tasks.
 const SWEEP: Duration = Duration::from_secs(60);
 const SWEEPS: u32 = 10;
-/// Stored tasks read at once, and their bytes.
+/// Maximum tasks read at once, and their maximum bytes.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
-/// How much longer than its handler may run a task takes at most, waiting included.
+/// Maximum time of a task beyond its handler's time limit, including waiting.
 const BESIDE: Duration = Duration::from_secs(120);
-/// Tries of a conditional commit: each failure means that another succeeded.
+/// Maximum tries of a conditional commit. Each failure means that another commit succeeded.
 const TRIES: usize = 100;
 
 /// All tasks of a host.
@@ -74,7 +75,7 @@ pub(super) struct Tasks {
     replica: Arc<Replica>,
     recalls: Arc<Recalls>,
     running: Mutex<HashMap<String, Running>>,
-    /// Places of those.
+    /// Slots of running tasks.
     places: Arc<Quota>,
     unpaid: UnpaidTasks,
     /// How long the answer of an unpaid task is kept after its end.
@@ -90,29 +91,29 @@ impl fmt::Debug for Tasks {
 /// A task that this process runs.
 struct Running {
     cancel: CancellationToken,
-    /// What its handler said last.
+    /// The latest progress message of its handler.
     said: Option<String>,
 }
 
-/// The place of a task among those that run.
+/// The slot of a running task.
 pub(super) struct TaskPlace {
     _share: Share,
     whose: Whose,
-    /// Nothing is taken for the call, however it ends.
+    /// The call is never charged.
     is_free: bool,
-    /// How long its handler may run.
+    /// The time limit of its handler.
     wall: Duration,
 }
 
-/// What came of starting a call as a task.
+/// The result of starting a call as a task.
 pub(super) enum Started {
     Task(Box<ToolAnswer>),
-    /// It ended before it ran for long, or was refused.
+    /// The call ended soon, or was rejected.
     Ended(Result<Done, Arc<CallError>>),
 }
 
 impl Tasks {
-    /// Must be called inside a tokio runtime.
+    /// Returns the tasks and starts their background work. Call it inside a tokio runtime.
     pub(super) fn new(services: &Services, recalls: Arc<Recalls>) -> Arc<Self> {
         let settings = services.settings.tasks;
         let tasks = Arc::new(Self {
@@ -143,7 +144,7 @@ impl Tasks {
         tasks
     }
 
-    /// A place for `call` of this address among the tasks that run; `None` where there is none.
+    /// Takes a slot for `call` of this address. Returns `None` if none is free.
     pub(super) fn place(&self, address: IpAddr, call: &Call) -> Option<TaskPlace> {
         let mut share = self.places.share(address);
         share.take(1).ok()?;
@@ -156,11 +157,12 @@ impl Tasks {
         })
     }
 
-    /// Waits until a call's payment is reserved and its input fits: then it becomes a task that outlives the request.
+    /// Waits until a call's payment is reserved and its input is valid. Then the call becomes a task that outlives the
+    /// request.
     ///
     /// # Errors
     ///
-    /// The store's, when the task cannot be kept: then the call is taken back.
+    /// Errors of the store when the task cannot be stored. The call is then canceled.
     pub(super) async fn keep(self: &Arc<Self>, mut begun: Begun, place: TaskPlace, dialect: Dialect) -> Result<Started, StoreError> {
         let payment = tokio::select! {
             biased;
@@ -176,7 +178,7 @@ impl Tasks {
         let holder = self.replica.id().to_string();
         let ttl_ms = if place.is_free { millis(place.wall + BESIDE + self.kept) } else { paid_ms() };
         let record = Record { holder, payment, state: State::Working, created_at: now, updated_at: now, ttl_ms, dotted: dialect.dotted };
-        // The client must find it at once.
+        // The client must be able to find it at once.
         self.running().insert(id.clone(), Running { cancel: begun.cancel.clone(), said: None });
         let mut batch = Batch::new();
         batch.insert(&TASKS, &id, &record);
@@ -191,7 +193,7 @@ impl Tasks {
         Ok(Started::Task(Box::new(ToolAnswer { response: created.into(), structured: None })))
     }
 
-    /// Waits for the end of a task, and hears on the way what its handler says.
+    /// Waits for the end of a task and records its handler's progress.
     async fn follow(&self, id: String, place: TaskPlace, dialect: Dialect, mut begun: Begun) {
         let ended = loop {
             tokio::select! {
@@ -217,7 +219,7 @@ impl Tasks {
         self.running().remove(&id);
     }
 
-    /// The end of a task whose answer no payment keeps.
+    /// Stores the end of a task whose answer is not stored with a payment.
     async fn end_unpaid(&self, id: &str, whose: Whose, done: Done) {
         let body = done.answer.body.len();
         if self.store.is_shared() {
@@ -226,13 +228,13 @@ impl Tasks {
             self.end(id, &state, None, Durability::Buffered).await;
             self.keep_unpaid(id, whose, bytes, None).await;
         } else {
-            // Before its state says that it is there.
+            // Keep the answer before the state says that it exists.
             self.keep_unpaid(id, whose, bytes_of(&done), Some(in_memory(&done))).await;
             self.end(id, &State::Held, None, Durability::Buffered).await;
         }
     }
 
-    /// Remembers the end of a task that no payment keeps, and forgets what goes for it.
+    /// Records the end of an unpaid task, and removes the tasks that it displaces.
     async fn keep_unpaid(&self, id: &str, whose: Whose, bytes: usize, done: Option<Done>) {
         let until = Timestamp(self.clock.now().0.saturating_add(millis(self.kept)));
         let gone = self.unpaid.put(id, Unpaid { whose, bytes, until, done });
@@ -241,7 +243,7 @@ impl Tasks {
         }
     }
 
-    /// Stores the end of a task of ours.
+    /// Stores the end of a task of this process.
     async fn end(&self, id: &str, state: &State, payment: Option<PaymentId>, durability: Durability) {
         for _ in 0..TRIES {
             let payment = payment.clone();
@@ -270,11 +272,11 @@ impl Tasks {
         }
     }
 
-    /// Takes a task back, if it has not ended and is not being settled. False when there is none with this id.
+    /// Cancels a task unless it has ended or is being settled. Returns false if there is no task with this id.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub(super) async fn cancel(&self, id: &str) -> Result<bool, StoreError> {
         if self.recall(id, Duration::ZERO) {
             return Ok(true);
@@ -286,11 +288,11 @@ impl Tasks {
         Ok(true)
     }
 
-    /// Whether there is a task with this id.
+    /// Returns whether there is a task with this id.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub(super) async fn has(&self, id: &str) -> Result<bool, StoreError> {
         Ok(self.read(id).await?.is_some())
     }
@@ -302,12 +304,12 @@ impl Tasks {
         Ok(TASKS.row(&*self.store, &id.to_owned()).await?.filter(|row| !row.value.is_expired(self.clock.now())))
     }
 
-    /// Forgets the unpaid tasks of this process that are past their time.
+    /// Removes the expired unpaid tasks of this process.
     async fn forget_unpaid(&self) -> Result<(), StoreError> {
         self.remove(&self.unpaid.expire(self.clock.now())).await
     }
 
-    /// Forgets all tasks past their time, whichever process has run them.
+    /// Removes all expired tasks, whichever process ran them.
     async fn forget(&self) -> Result<(), StoreError> {
         let mut rest = TASKS.all().within(BATCH_BYTES);
         while let Some(some) = TASKS.next(&*self.store, &mut rest, BATCH).await? {
@@ -337,13 +339,13 @@ impl Recallable for Tasks {
         !self.running().is_empty()
     }
 
-    /// No other task has its id.
+    /// Ignores the time, because ids are never reused.
     fn recall(&self, id: &str, _ago: Duration) -> bool {
         self.running().get(id).map(|running| running.cancel.cancel()).is_some()
     }
 }
 
-/// A call that ended without a result, as the state of its task.
+/// Converts the error of a call to the state of its task.
 fn refused(error: &CallError, dialect: Dialect) -> State {
     match answer::failed(&Fault::from(error), dialect) {
         Ok(result) => State::Completed(completed(result.into())),

@@ -1,4 +1,4 @@
-//! What `tools/list` answers: the front's own tools, and the active endpoints as tools.
+//! `tools/list`: the built-in tools, and the active tools of the catalog.
 
 use std::{
     collections::BTreeSet,
@@ -21,29 +21,29 @@ use super::{
     services::Services,
 };
 
-/// Tools of one page. Clients that read one page only see a usual catalogue whole.
+/// Maximum tools on a page. A usual catalog fits on one page, for clients that read only the first.
 const PAGE: usize = 200;
 
-/// Bytes of tools after which a page ends, however few they are: schemas may be large.
+/// Maximum bytes of tools on a page, because schemas can be large. The tool that exceeds it is the last one.
 const MAX_PAGE_BYTES: usize = 256 << 10;
 
-/// How long a client may take a list to be fresh, in milliseconds. Those that listen hear of a change at once.
+/// How long a client can cache a list, in milliseconds. Clients that listen get changes at once.
 const LIST_TTL_MS: u64 = 30_000;
 
-/// In a list's `_meta`: all tools of the list, and those behind this page.
+/// Keys in a list's `_meta`: the number of all tools, and of those after this page.
 const TOTAL: &str = "tollhouse/total";
 const REMAINING: &str = "tollhouse/remaining";
 
-/// One page of tools.
+/// A page of tools.
 pub(super) struct Page {
     pub(super) tools: Vec<Arc<Listed>>,
     next: Option<String>,
-    /// What its list says of itself.
+    /// The `_meta` of the list.
     meta: MetaObject,
 }
 
 impl Page {
-    /// The result that has the page, but for its tools, as the server tells it to a client of `era`.
+    /// Returns the result with the page for a client of `era`, without the tools.
     pub(super) fn told(&self, front: &Front, era: Era) -> ListToolsResult {
         let mut result = ListToolsResult::default().with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public);
         result.next_cursor.clone_from(&self.next);
@@ -54,31 +54,31 @@ impl Page {
         result
     }
 
-    /// The tools as they are sent.
+    /// Returns the tools as sent.
     pub(super) fn json(&self, era: Era) -> Vec<&RawValue> {
         self.tools.iter().map(|listed| listed.json_of(era)).collect()
     }
 }
 
-/// Where a page begins.
+/// The start of a page.
 #[derive(Default)]
 struct PageStart {
-    /// How many tools are on the pages before.
+    /// Number of tools on the previous pages.
     passed: usize,
-    /// The last of them; empty at the beginning.
+    /// The last of them. Empty for the first page.
     after: String,
 }
 
-/// The tool called `name`: our own, or an active endpoint's that is ready for calls.
+/// Returns the tool called `name`: a built-in one, or an active one that is loaded.
 pub(super) fn found(services: &Services, name: &str) -> Option<Arc<Listed>> {
     OWN.iter().find(|own| *own.name == *name).cloned().or_else(|| of(&*services.catalog.found(&services.settings.slug_of(name))?))
 }
 
-/// The page after `cursor`, those that find others first; `None` when the cursor is not one of ours.
+/// Returns the page after `cursor`. Built-in tools come first. Returns `None` for an invalid cursor.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub(super) async fn page(services: &Services, narrowed: &Narrowed, cursor: Option<&str>) -> Result<Option<Page>, StoreError> {
     let names: Vec<_> = narrowed.0.iter().flat_map(|names| names.iter().map(String::as_str)).collect();
     let list = [&["tools/list"][..], &names].concat();
@@ -110,18 +110,18 @@ pub(super) async fn page(services: &Services, narrowed: &Narrowed, cursor: Optio
     Ok(Some(Page { tools: page.tools, next, meta: MetaObject(meta.into_iter().collect()) }))
 }
 
-/// A page while it fills.
+/// A page that is being filled.
 #[derive(Default)]
 struct Filling {
     tools: Vec<Arc<Listed>>,
     bytes: usize,
     last: Option<Slug>,
-    /// There is more than it has room for.
+    /// No more tools fit.
     full: bool,
 }
 
 impl Filling {
-    /// Takes one, of an endpoint or our own; false where there is no room for it.
+    /// Adds a tool. Returns false if there is no room for it.
     fn takes(&mut self, listed: Arc<Listed>, slug: Option<&Slug>) -> bool {
         if self.full || self.tools.len() == PAGE || self.bytes >= MAX_PAGE_BYTES {
             return false;
@@ -145,5 +145,5 @@ impl PageStart {
     }
 }
 
-/// The tools of the front itself, in their order.
+/// The built-in tools, in order.
 static OWN: LazyLock<Vec<Arc<Listed>>> = LazyLock::new(|| own::tools().into_iter().map(|tool| Arc::new(Listed::of(tool))).collect());

@@ -1,4 +1,5 @@
-//! In front of rmcp's transport: what clients really send gets in, plain calls go past it, and every refusal is JSON-RPC.
+//! The layer in front of rmcp's transport: it accepts what clients really send, takes plain calls past rmcp, and makes
+//! every error JSON-RPC.
 
 use std::sync::Arc;
 
@@ -46,28 +47,29 @@ use super::{
     settings::Mcp,
 };
 
-/// Largest request, in bytes. A tool's own limit on its input is lower.
+/// Maximum request, in bytes. Tools' input limits are lower.
 const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// Most values of a message that rmcp reads, and about what each takes in its tree, in bytes. The arguments of a call that is answered
-/// without rmcp stay text.
+/// Maximum values of a message that rmcp parses, and the approximate bytes of each in its tree. The arguments of calls
+/// answered without rmcp stay text.
 const MAX_VALUES: usize = 200_000;
 const VALUE_BYTES: usize = 96;
 
-/// Both of the types that an answer may have, as the specification wants a client to name them.
+/// Both response types, as the specification requires in `Accept`.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 type Inner = StreamableHttpService<Server, NeverSessionManager>;
 
-/// What requests go through.
+/// The transport of all requests.
 struct Transport {
     front: Arc<Front>,
-    /// One service for each of the two forms of an answer.
+    /// A service for each response format.
     json: Inner,
     events: Inner,
 }
 
-/// [`PATH`]: POST only. GET and DELETE, which stateless servers do not have, are 405.
+/// Returns the routes: [`PATH`] with POST only, and the server card. GET and DELETE return 405, because stateless
+/// servers do not have them.
 pub fn routes(services: Services) -> Router {
     let card = card::routes(&services.base_url);
     let server = Server::new(services);
@@ -77,7 +79,7 @@ pub fn routes(services: Services) -> Router {
             .with_json_response(as_json)
             .with_max_request_body_bytes(MAX_BODY_BYTES)
             .with_sse_retry(None)
-            // Our own check of origins is the door in front of both ways.
+            // Our own check of origins covers both paths.
             .disable_allowed_hosts()
             .disable_allowed_origins();
         let server = server.clone();
@@ -88,7 +90,7 @@ pub fn routes(services: Services) -> Router {
     Router::new().route(PATH, post(move |request: Request| answer(Arc::clone(&transport), request))).merge(card)
 }
 
-/// Who is let in at [`PATH`]: by a name of the host's, and from a page that may use it.
+/// Returns the access check at [`PATH`], by host name and origin.
 #[must_use]
 pub fn door(settings: &Mcp) -> Door {
     let origins = settings.origins();
@@ -131,7 +133,7 @@ impl Transport {
         if let Some(plain) = aside(body.len(), || Plain::read(&self.front, &parts.headers, accepted, &body)).await {
             return plain.answer(&self.front, &parts).await;
         }
-        // Held until it is answered, so that it stays ready.
+        // Hold the tool until the response, so that it stays loaded.
         let (_live, was_ready) = self.called(&body).await;
         if !was_ready && let Some(plain) = aside(body.len(), || Plain::read(&self.front, &parts.headers, accepted, &body)).await {
             return plain.answer(&self.front, &parts).await;
@@ -150,12 +152,12 @@ impl Transport {
             return refusal(status, Some(id), told_as(ErrorCode::METHOD_NOT_FOUND, &refusal::no_method(method)));
         }
         if heeded == Asks::ToBegin {
-            // A revision is agreed on by its answer, whatever the client has spoken before.
+            // The response to `initialize` negotiates the revision, whatever revision the client used before.
             parts.headers.remove("mcp-protocol-version");
         }
         let beside = Beside::default();
         parts.extensions.insert(beside.clone());
-        // Boxed as all that is rare: a plain call's future is moved, and must be small.
+        // Box the rare path: the future of a plain call is moved, so it must be small.
         let mut response = Box::pin(async { beside.pass(self.through_rmcp(parts, body, accepted).await).await }).await;
         if heeded == Asks::ToBegin
             && response.status() == StatusCode::OK
@@ -166,22 +168,22 @@ impl Transport {
         if heeded == Asks::ForOther { response } else { as_document(response) }
     }
 
-    /// The endpoint that a message calls, made ready; and whether it was before, or cannot be.
+    /// Loads the tool that a message calls. Also returns true if it was already loaded or cannot be.
     async fn called(&self, body: &Bytes) -> (Option<Arc<Live>>, bool) {
         let name = aside(body.len(), || direct::called(body)).await;
         let Some(name) = name.filter(|name| ToolName::read(name).is_ok()) else { return (None, true) };
         let (catalog, slug) = (&self.front.services.catalog, self.front.services.settings.slug_of(&name));
         match catalog.found(&slug) {
             Some(live) => (Some(live), true),
-            // Where the store is away, the call says so.
+            // If the store is unavailable, the call reports it.
             None => catalog.find(&slug).await.map_or((None, true), |live| (live, false)),
         }
     }
 
-    /// Answers each member that wants an answer, as if it had come alone; 202 if none does.
+    /// Answers each request of a batch as if it had come alone. Returns 202 if there are none.
     ///
-    /// The answer is a stream: a member is begun when the client has taken what the one before it was answered, so that no more than
-    /// one answer is in memory. When the connection breaks, the call under way goes on, and those behind it are not begun.
+    /// The response is a stream. A call starts only after the client has read the previous answer, so that at most one
+    /// answer is in memory. If the connection breaks, the current call continues and the next ones do not start.
     async fn batch(self: Arc<Self>, parts: Parts, members: Vec<Member>, accepted: Accepted) -> Response {
         if let Some(seconds) = self.too_fast(&parts, members.len()) {
             let message = "each member of a batch is a request, and you make too many";
@@ -201,7 +203,7 @@ impl Transport {
         let (pieces, written) = mpsc::channel(1);
         let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
         let write = async move {
-            // Ends early when nobody reads it any more.
+            // Ends early if nobody reads it.
             _ = self.write_batch(parts, members, events, pieces).await;
         };
         tokio::spawn(still_asked(REQUEST.scope(id, write)));
@@ -244,17 +246,17 @@ impl Transport {
         piece(if events { "]\n\n" } else { "]" }).await
     }
 
-    /// Counts the members behind the first, which came in as the request, against the address's rate. Seconds until there
-    /// is room, if there is none.
+    /// Counts the messages after the first, which was counted as the request, against the address's rate. Returns the
+    /// seconds until there is room, if there is none.
     fn too_fast(&self, parts: &Parts, members: usize) -> Option<u64> {
         (1..members).find_map(|_| self.front.services.shared.limits.wait(peer(&parts.extensions)))
     }
 
-    /// The memory that rmcp's tree of a long message takes.
+    /// Reserves the memory of rmcp's tree for a long message.
     ///
     /// # Errors
     ///
-    /// 400 for more values than a message may have; 503 where there is no room for them.
+    /// 400 if the message has too many values, 503 if there is no room for them.
     async fn tree(&self, parts: &Parts, body: &Bytes) -> Result<Option<Share>, Fault> {
         if body.len() <= MAX_HEEDED_BYTES {
             return Ok(None);
@@ -266,10 +268,10 @@ impl Transport {
         self.front.services.shared.intake.hold(peer(&parts.extensions), values * VALUE_BYTES).map(Some)
     }
 
-    /// What rmcp says to a message.
+    /// Passes a message to rmcp and returns its response.
     ///
-    /// rmcp makes a tree of the whole message, of many times its length where it has many short values. What that takes counts as bodies
-    /// in memory.
+    /// rmcp builds a tree of the whole message, which is many times larger than the text if it has many short values.
+    /// Its memory counts as that of bodies.
     async fn through_rmcp(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
         let _tree = match self.tree(&parts, &body).await {
             Ok(tree) => tree,
@@ -296,24 +298,25 @@ impl Transport {
     }
 }
 
-/// About how many values a JSON text has: each but the first follows a comma, or begins an array or an object.
+/// Estimates the number of values in a JSON text. Each except the first follows a comma, or the start of an array or
+/// object.
 fn values_of(text: &[u8]) -> usize {
     text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() + 1
 }
 
-/// An answer that may be compressed.
+/// Marks a response as one that can be compressed.
 fn as_document(mut response: Response) -> Response {
     response.extensions_mut().insert(Document);
     response
 }
 
-/// True for the content types of JSON-RPC answers.
+/// Returns whether the content type is one of JSON-RPC responses.
 fn is_ours(headers: &HeaderMap) -> bool {
     let content = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     content.starts_with(b"application/json") || content.starts_with(b"text/event-stream")
 }
 
-/// A refusal that rmcp put in plain words, as the JSON-RPC error that it is.
+/// Converts rmcp's plain-text error to a JSON-RPC error.
 fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&HeaderValue>) -> Response {
     let said = String::from_utf8_lossy(said).into_owned();
     let message: Result<Value, _> = serde_json::from_slice(body);
@@ -338,7 +341,7 @@ fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&Hea
     refusal(status, id, error)
 }
 
-/// Why a body is no JSON-RPC message.
+/// Returns why a body is not a JSON-RPC message.
 fn unreadable(body: &[u8], message: Result<&Value, &serde_json::Error>) -> ErrorData {
     let why = match message {
         Err(error) => {

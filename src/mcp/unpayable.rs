@@ -1,6 +1,6 @@
-//! Keeps what a tool says from being read as a payment challenge of the host.
+//! Prevents a tool's output from being read as a payment challenge of the host.
 //!
-//! Clients that pay on their own look for a challenge in a result that says `isError: true`. They read it from three places:
+//! Clients that pay automatically look for a challenge in a result with `isError: true`, in three places:
 //!
 //! | place | read by |
 //! |---|---|
@@ -8,26 +8,26 @@
 //! | a text block that is JSON, or has JSON anywhere in it | the same; `x402.mcp` searches every text |
 //! | `_meta["x402/error"]` | Cloudflare's `agents` |
 //!
-//! An error of a tool has no structured content, and `_meta` is the host's alone. That leaves the text. Every challenge lists what it
-//! takes under the JSON key `accepts`, so a text of an error that has this key anywhere is sent as a JSON string: the text in quotes, with
-//! its own quotes escaped. No client finds the key in that, and reading the string as JSON once gives the text back. Such a result
-//! says `true` in `_meta["tollhouse/quoted"]`.
+//! An error of a tool has no structured content, and only the host sets `_meta`. That leaves the text. Every challenge
+//! lists its payment options under the JSON key `accepts`. So if the text of an error has this key anywhere, it is sent
+//! as a JSON string: in quotes, with its own quotes escaped. No client finds the key in that, and parsing the string as
+//! JSON once returns the text. Such a result has `true` in `_meta["tollhouse/quoted"]`.
 //!
-//! A result that succeeded says `isError: false`. No client pays for one, so it is sent as the tool gave it, whatever it contains.
+//! A successful result has `isError: false`. No client pays for one, so it is sent unchanged, whatever it contains.
 
 use std::borrow::Cow;
 
 use rmcp::model::{ContentBlock, EmbeddedResource, ResourceContents};
 
-/// Says in `_meta` of an error that its texts are JSON strings.
+/// The key in `_meta` of an error whose texts are JSON strings.
 pub(super) const QUOTED: &str = "tollhouse/quoted";
 
-/// The key of JSON without which nothing is a challenge.
+/// The JSON key that every challenge contains.
 const KEY: &[u8] = b"accepts";
 
-/// Quotes the texts of a tool's error, if a client could read a challenge from them. True if it did.
+/// Quotes the texts of a tool's error if a client could read a challenge from them. Returns whether it did.
 ///
-/// Texts that make the key only when they are joined are quoted too.
+/// Texts that contain the key only when joined are quoted too.
 pub(super) fn quote_blocks(blocks: &mut [ContentBlock]) -> bool {
     let joined: String = blocks.iter_mut().filter_map(text_of).map(|text| &**text).collect();
     let quotes = has_key(&joined);
@@ -37,7 +37,7 @@ pub(super) fn quote_blocks(blocks: &mut [ContentBlock]) -> bool {
     quotes
 }
 
-/// Words of a tool within a text of the host's: quoted if a client could read a challenge from them.
+/// Returns a tool's words for use in a text of the host, quoted if a client could read a challenge from them.
 pub(super) fn words(said: &str) -> Cow<'_, str> {
     if has_key(said) { Cow::Owned(quote(said)) } else { Cow::Borrowed(said) }
 }
@@ -54,8 +54,8 @@ fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Whether a text has the key in quotes, each letter as it is or as `\u00XX`. The rest of the text is not read: parsers of JSON differ in
-/// what they take.
+/// Returns whether a text has the key in quotes, with each letter plain or as `\u00XX`. The rest of the text is not
+/// parsed, because JSON parsers differ in what they accept.
 fn has_key(text: &str) -> bool {
     let text = text.as_bytes();
     text.iter().enumerate().filter(|(_, byte)| **byte == b'"').any(|(at, _)| {
@@ -64,7 +64,7 @@ fn has_key(text: &str) -> bool {
     })
 }
 
-/// What follows `letter` at the start of `text`.
+/// Returns the rest of `text` after `letter`, or `None` if it does not start with it.
 fn after(text: &[u8], letter: u8) -> Option<&[u8]> {
     if let Some(rest) = text.strip_prefix(&[letter]) {
         return Some(rest);

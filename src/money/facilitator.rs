@@ -98,7 +98,12 @@ pub trait Facilitator: Send + Sync + 'static {
         None
     }
 
-    /// Prepares the transaction, and returns its hash for the intent, which is stored before the transaction is sent.
+    /// Gas that a settlement which paid has used beyond [`BurnedGas::ORDINARY`], and that was not asked for before.
+    fn take_excess(&self, _payment: &PaymentId) -> Option<BurnedGas> {
+        None
+    }
+
+    /// Readies what will move the money, and names it for the intent, which is on disk before it is sent.
     ///
     /// # Errors
     ///

@@ -153,6 +153,8 @@ struct Held {
     place: Place,
     purse: Option<PurseHold>,
     gas: Option<GasHold>,
+    /// Whether the payer is a contract, whose code runs when its payment is tried.
+    by_contract: bool,
 }
 
 /// A settlement whose outcome is unknown, and what was counted for it.
@@ -190,6 +192,8 @@ pub struct Gate {
     store: Arc<dyn Store>,
     facilitators: Facilitators,
     clock: Clock,
+    /// When this host began.
+    begun: Timestamp,
     config: PaymentConfig,
     finisher: Arc<dyn Finisher>,
     /// The replica that owns this gate's payments.
@@ -242,6 +246,7 @@ impl Gate {
         Arc::new(Self {
             store,
             facilitators,
+            begun: clock.now(),
             clock,
             config,
             finisher,
@@ -446,6 +451,10 @@ impl Admission {
         match &mut self.means {
             Means::X402(payment) => payment.charge(amount),
             Means::Credit(hold) => hold.narrow(amount),
+        }
+        if let Some(held) = &mut self.held {
+            let price = &mut held.place.running.price;
+            *price = amount.min(*price);
         }
     }
 

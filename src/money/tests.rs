@@ -255,6 +255,10 @@ struct Moody {
     spent: AtomicBool,
     /// Gas burned by a reverted transaction.
     burned: Mutex<Option<BurnedGas>>,
+    /// Whether payers are contracts.
+    contracts: AtomicBool,
+    /// What a settlement that paid has used beyond an ordinary one.
+    excess: Mutex<Option<BurnedGas>>,
 }
 
 impl Moody {
@@ -289,6 +293,10 @@ impl Moody {
 impl Facilitator for Moody {
     async fn verify(&self, payment: &Payment) -> Verdict {
         self.verified.fetch_add(1, Ordering::SeqCst);
+        if self.contracts.load(Ordering::SeqCst) {
+            payment.note_tried_gas(60_000);
+            payment.note_code(true);
+        }
         self.inner.verify(payment).await
     }
 
@@ -302,6 +310,10 @@ impl Facilitator for Moody {
 
     fn take_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap().take()
+    }
+
+    fn take_excess(&self, _payment: &PaymentId) -> Option<BurnedGas> {
+        self.excess.lock().unwrap().take()
     }
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
@@ -380,8 +392,9 @@ impl Bench {
         let ledger = Arc::new(Ledger::new(Arc::clone(&store), config.first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled, mood) = (AtomicUsize::default(), AtomicUsize::default(), Mutex::new(Mood::Honest));
-        let (identity, deaf, spent, burned) = (Mutex::new("moody"), Mutex::default(), AtomicBool::default(), Mutex::default());
-        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned });
+        let (identity, deaf, spent) = (Mutex::new("moody"), Mutex::default(), AtomicBool::default());
+        let (burned, excess, contracts) = (Mutex::default(), Mutex::default(), AtomicBool::default());
+        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned, excess, contracts });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));

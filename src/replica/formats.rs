@@ -49,7 +49,7 @@ pub const SELLERS_KEPT: u32 = 7;
 /// The format in which the row of a handler's version names the object with its source.
 pub const SOURCES_APART: u32 = 8;
 
-/// The form of a payment that is unresolved, or holds a part of its payer's balance.
+/// The form of a payment that is unresolved, or that holds a part of its payer's balance.
 pub const PAYMENTS_UNRESOLVED: u32 = 9;
 
 /// Forms of rows up to a number.

@@ -74,10 +74,10 @@ tables! {
     FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// Uses of rate limits and failures of callers, by period and key, counted across all replicas.
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
-    /// Gas that settlements burned without paying, and how many were reverted, by the stretch of five minutes: of payers, their addresses,
-    /// builders, and all.
+    /// Gas burned by settlements that paid nothing, and the number of reverted ones, per five minutes: by payer, payer
+    /// address, builder, and in total.
     BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has gone by");
-    /// Who has paid for which tool with a transaction of the host's own, by the week: payer, `/`, tool.
+    /// Payers with a settlement in the host's own transaction, per week: payer, `/`, tool.
     CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");
     /// Jobs that only one replica runs at a time: when each is due, and which replica has it.
     JOBS: Meta "jobs/", String => "Job", Forever;
@@ -130,9 +130,9 @@ tables! {
     PAYMENT_ANSWERS: PaymentAnswers "pmt_", PaymentId => "AnswerRow", With("the payment, for a day");
     /// Settlements that have begun and not ended.
     OPEN_INTENTS: OpenIntents "pmt_", PaymentId => "()", With("the payment, while it is open"), of: PAYMENTS;
-    /// Every settlement of which nobody said how it ended until the host stopped asking.
+    /// Settlements whose result was still unknown when the host stopped asking.
     UNRESOLVED_SETTLEMENTS: Payments "unresolved/", PaymentId => "()", With("the payment, until an admin decides"), of: PAYMENTS;
-    /// What runs under way hold of payers' balances, on hosts that share a store: payer, `/`, network, `/`, token.
+    /// Amounts of payers' balances held by running calls, on hosts that share a store: payer, `/`, network, `/`, token.
     HELD_BALANCES: Payments "held/", String => "a sum", Until("the payer has no run under way");
     /// Payments with data to delete, by when it is due.
     PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then");

@@ -192,21 +192,21 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettleTime {
-    /// After the handler has succeeded: a failed call costs nothing.
+    /// After the handler has succeeded. A failed call costs nothing.
     #[default]
     After,
-    /// Before the handler runs: a failed call is paid, and can be repeated with the same payment.
+    /// Before the handler runs. A failed call is charged, and can be repeated with the same payment.
     Before,
 }
 
 impl SettleTime {
-    /// Whether nothing is charged before the handler has succeeded.
+    /// Returns whether a call is charged only after its handler has succeeded.
     #[must_use]
     pub fn is_after(&self) -> bool {
         *self == Self::After
     }
 
-    /// As records and receipts write it.
+    /// Returns its name in records and receipts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

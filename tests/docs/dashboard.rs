@@ -1,4 +1,4 @@
-//! The dashboard and the alert rules that operators are given ask for metrics that there are, by labels that these have.
+//! Checks that the dashboard and the alert rules for operators query only metrics and labels that exist.
 
 use serde_json::Value;
 use tollhouse::telemetry::{Metric, table};

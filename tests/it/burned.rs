@@ -43,7 +43,7 @@ async fn wallet_that_goes_by_the_price_of_gas_is_refused_before_the_work() {
     assert_eq!(first.json()["run"], 1, "nothing ran before");
 }
 
-/// Has one settlement of the wallet reverted: it signs before the work, and not when it matters.
+/// Makes one settlement of the wallet revert: the wallet approves during verification, but not on the chain.
 async fn burn_by_wallet(chain: &Chain, host: &Host, challenge: &Value) {
     chain.rpc("evm_setAutomine", json!([false])).await;
     chain.etch(WALLET, "GenerousWallet").await;
@@ -55,7 +55,7 @@ async fn burn_by_wallet(chain: &Chain, host: &Host, challenge: &Value) {
     chain.rpc("evm_setAutomine", json!([true])).await;
 }
 
-/// Has one settlement of a new payer with a key reverted: its money is gone when it matters.
+/// Makes one settlement of a new payer with a key revert: its funds are gone when the transaction is mined.
 async fn burn_by_key(chain: &Chain, host: &Host, challenge: &Value) {
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
@@ -67,7 +67,7 @@ async fn burn_by_key(chain: &Chain, host: &Host, challenge: &Value) {
     chain.rpc("evm_setAutomine", json!([true])).await;
 }
 
-/// A call whose settlement is sent and in no block yet.
+/// Starts a call and waits until its settlement is sent but not mined.
 async fn sent(chain: &Chain, host: &Host, payment: &Payment) -> JoinHandle<Answer> {
     let request = host.paid_request("counter", &json!({}), payment);
     let call = tokio::spawn(async { Host::try_send(request).await.unwrap() });
@@ -82,7 +82,7 @@ async fn gas(host: &Host) -> Value {
     host.get("/health").await.is(200).json()["unpaid"]["gas"].clone()
 }
 
-/// A restart began at zero, and so did each of several hosts.
+/// Each restart once reset the count, and each of several hosts had its own.
 #[tokio::test]
 async fn burned_gas_counts_after_a_restart() {
     let chain = Chain::start().await;
@@ -93,7 +93,7 @@ async fn burned_gas_counts_after_a_restart() {
     burn_by_wallet(&chain, &host, &challenge).await;
     let before = gas(&host).await;
     assert_eq!(before["revertedLastHour"], 1, "{before}");
-    // Written without waiting for the disk.
+    // The count is written without waiting for the disk.
     tokio::time::sleep(Duration::from_secs(2)).await;
     host.restart().await;
     for name in ["burnedLastHour", "revertedLastHour"] {
@@ -103,12 +103,12 @@ async fn burned_gas_counts_after_a_restart() {
     burn_by_wallet(&chain, &host, &challenge).await;
     let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge)).await;
     assert!(refused.has("ratelimit").contains("reverted-settlements"), "{refused:?}");
-    // What is looked up again of the first one counts once.
+    // The first settlement is looked up again, but counts once.
     tokio::time::sleep(Duration::from_secs(12)).await;
     assert_eq!(gas(&host).await["revertedLastHour"], 2);
 }
 
-/// One cent through fresh keys closed a builder's tools to its customers in some minutes.
+/// Fresh keys and one cent could once close a builder's tools to customers within minutes.
 #[tokio::test]
 async fn new_payers_burn_half_and_customers_are_served() {
     let chain = Chain::start().await;
@@ -129,7 +129,7 @@ async fn new_payers_burn_half_and_customers_are_served() {
         assert!(gas(&host).await["burnedLastHour"].as_u64().unwrap() < 100_000);
         for restarts in [false, true] {
             if restarts {
-                // What a customer is known by is written every five seconds.
+                // The list of customers is written every five seconds.
                 tokio::time::sleep(Duration::from_secs(7)).await;
                 host.restart().await;
             }

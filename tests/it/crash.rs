@@ -56,7 +56,7 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
         return { n: req.input.n, pad: 'x'.repeat(200) };
     };";
     host.publish(&js("pay", 0.001, source)).await;
-    // And one that is charged before it runs.
+    // A tool that is charged before it runs.
     let mut first = js("first", 0.001, source);
     first["settle"] = json!("before");
     host.publish(&first).await;

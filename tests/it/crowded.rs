@@ -1,4 +1,4 @@
-//! Paid calls while strangers hold all the memory for bodies that they can get.
+//! Paid calls while strangers use all the memory for bodies that they can.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -8,10 +8,10 @@ use crate::harness::{Host, Payer, eventually, js, raw::Raw};
 
 const SECONDS: Duration = Duration::from_secs(20);
 const ALL: usize = 4 << 20;
-/// Of a body of which a little is still to come.
+/// Size of a body that is almost complete.
 const BODY: usize = 128 << 10;
 
-/// Four addresses held all of it: each paid call whose head is above 4 KiB got a 503.
+/// Four addresses could once use all of it. Each paid call with a head above 4 KiB then got a 503.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paid_call_has_room_whatever_bodies_strangers_hold() {
     let host = Host::builder().flag("--body-bytes-held", ALL).flag("--address-body-bytes-held", ALL / 4).start().await;
@@ -45,7 +45,7 @@ async fn a_paid_call_has_room_whatever_bodies_strangers_hold() {
     };
     let http2 = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
     let url = format!("{}/tools/echo", host.url);
-    // Room for the head of the largest payment, and more.
+    // More than the head of the largest payment.
     let padding = "p".repeat(8 << 10);
     for n in 0..3 {
         let input = json!({ "n": n });

@@ -1,4 +1,4 @@
-//! Two stores with one `payTo`, to which one authorization is shown at once.
+//! Two stores with one `payTo` that get the same authorization at once.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, Chain, Host, HostBuilder, PAY_TO, Payer, Payment, chain::GAS_KEY, eventually, js};
 
 const FUNDS: u64 = 1_000_000;
-/// The third of the keys that anvil gives money to.
+/// The third of the keys that anvil funds.
 const OTHER_GAS_KEY: &str = "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
 const SECONDS: Duration = Duration::from_secs(60);
 
-/// What the log says, and what `/health` says for an hour.
+/// The log message, and the warning that `/health` shows for an hour.
 const LOGGED: &str = "an authorization was used before this host used it";
 const WARNED: &str = "used before this host used them";
 
@@ -20,7 +20,7 @@ fn evm(chain: &Chain, gas_key: &str) -> HostBuilder {
     how.env("TOLLHOUSE_GAS_KEY", gas_key).env("TOLLHOUSE_PAY_TO", PAY_TO)
 }
 
-/// A host with a tool that takes so many milliseconds.
+/// Starts a host with a tool that runs for `ms` milliseconds.
 async fn with_tool(how: HostBuilder, ms: u32) -> Host {
     let host = how.start().await;
     let source = format!("export default async () => {{ await new Promise((done) => setTimeout(done, {ms})); return {{ ok: true }}; }};");
@@ -28,7 +28,7 @@ async fn with_tool(how: HostBuilder, ms: u32) -> Host {
     host
 }
 
-/// One authorization, as it is shown to each of the hosts.
+/// Returns one authorization, as shown to each of the hosts.
 async fn one_for_both(chain: &Chain, hosts: [&Host; 2]) -> [Payment; 2] {
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
@@ -71,7 +71,7 @@ async fn stores_that_share_a_pay_to_are_warned_of_without_a_facilitator() {
     .await;
     assert!(warned.contains(&(false, false)), "only the one that was slower: {warned:?}");
 
-    // Where the other host is done before this one asks for gas, nothing is sent.
+    // If the other host finishes before this one estimates gas, nothing is sent.
     let (slow, fast) = (with_tool(evm(&chain, GAS_KEY), 3_000).await, second);
     let [one, other] = one_for_both(&chain, [&slow, &fast]).await;
     let waits = call(&slow, &one);

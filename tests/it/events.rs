@@ -98,7 +98,7 @@ async fn events_are_filtered_by_endpoint_and_kind() {
     host.send(stream).await.fails(400, "invalid_request", "caller");
 }
 
-/// Whatever it follows, one address has so many streams, and another has its own.
+/// Streams of all kinds count together for one address. Another address has separate slots.
 #[tokio::test]
 async fn followers_of_one_address_are_bounded() {
     let host = Host::builder().flag("--address-followers", 3).start().await;
@@ -120,13 +120,13 @@ async fn followers_of_one_address_are_bounded() {
         let request = elsewhere.get(format!("{}{path}", host.url)).header("x-builder-key", &key);
         streams.push(Stream::open(request).await);
     }
-    // A stream that ends leaves its place to another.
+    // A stream that ends frees its slot.
     streams.remove(0);
     let free = async || (ask(paths[0]).send().await.unwrap().status() == 200).then_some(());
     eventually("a place is free", Duration::from_secs(20), free).await;
 }
 
-/// A stream that stays is a connection, also where many are on one.
+/// A long-lived stream counts as a connection, even if HTTP/2 shares one among many.
 #[tokio::test]
 async fn streams_that_follow_take_places_of_connections() {
     let host = Host::builder().flag("--address-connections", 8).start().await;

@@ -164,7 +164,7 @@ async fn what_pages_of_other_origins_show_locks_nobody_else_out() {
     with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.fails(429, "rate_limited", "caller");
 }
 
-/// Messages are answered by tasks of their own: members of a batch, and what rmcp reads.
+/// Separate tasks answer the messages of a batch and those that rmcp parses.
 #[tokio::test]
 async fn what_a_page_of_another_origin_shows_in_messages_locks_nobody_else_out() {
     let host = Host::builder().flag("--auth-failures", 3).start().await;

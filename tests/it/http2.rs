@@ -111,11 +111,12 @@ async fn a_request_has_so_many_header_fields() {
     assert_eq!(raw.frame_of(HEADERS).await.unwrap().payload[0], 0x88, "status 200");
 }
 
-/// Opens a connection, and asks on it 20 times at once for as long as the host answers. `request` is the HTTP/2 request of a stream.
+/// Opens a connection and sends 20 requests at a time for as long as the host answers. `request` builds the HTTP/2
+/// request of a stream. Returns how long it took.
 async fn ask_on(host: &Host, request: impl Fn(u32) -> Frame) -> Duration {
     let mut raw = Raw::open_from(host, ELSEWHERE).await;
     raw.begin_http2(&[]).await;
-    // Room for all of the answers on the connection.
+    // Makes room for all answers on the connection.
     raw.send(frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()).bytes()).await;
     let begun = Instant::now();
     'asking: for n in (0..u32::MAX).step_by(20) {
@@ -133,11 +134,11 @@ async fn ask_on(host: &Host, request: impl Fn(u32) -> Frame) -> Duration {
     begun.elapsed()
 }
 
-/// A byte on the wire is a field in memory: refusals cost as much as answers, and earned as much.
+/// One byte on the wire can be a field in memory. Rejections once cost as much as answers and earned as much.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_are_refused_close_their_connections() {
     let host = Host::builder().flag("--http2-overhead-frames", 10).flag("--rate-limit", 20).start().await;
-    // The table of fields is the connection's: what the first has written out, the others name.
+    // The header table belongs to the connection: the first request defines the fields, and the others refer to them.
     let large = |stream| with_fields(Frame::get(stream, "/health/live"), 1_000);
     let small = |stream| Frame::get(stream, "/health/live");
     let kinds: [(&str, &dyn Fn(u32) -> Frame); 2] = [("too many fields", &large), ("too many requests", &small)];
@@ -158,7 +159,7 @@ async fn requests_that_are_refused_close_their_connections() {
     assert!(closed(&host, "frames").await > before, "over HTTP/1");
 }
 
-/// As `node:http2` sends them: all heads and bodies at once, before the first of them is begun.
+/// `node:http2` sends all heads and bodies at once, before the host begins any request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bursts_of_posts_are_answered_on_every_connection() {
     const REQUESTS: u32 = 100;
@@ -358,7 +359,7 @@ async fn an_answer_that_is_larger_than_the_memory_for_answers_goes_alone() {
         for _ in 0..3 {
             call().await.is(200);
         }
-        // One is on its way, and nobody takes it: a second waits.
+        // One answer is unread, so a second must wait.
         let hoard = hoard(&host, ELSEWHERE, "/tools/large", 1).await;
         eventually("it is on its way", SECONDS, || async { (held(&host).await > 100_000).then_some(()) }).await;
         call().await.fails(503, "busy", "host");

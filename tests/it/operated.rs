@@ -1,6 +1,8 @@
 //! Commands of an operator: checks before the start (settings, machine, public reachability), and
 //! of the store while the host is stopped (damage, size).
 
+mod checkpoint;
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -166,7 +168,7 @@ async fn doctor_tells_whether_a_facilitator_settles_on_the_networks_of_the_setti
     }
 }
 
-/// A node that says of which chain it is, and estimates gas if it is to.
+/// Starts a node that returns its chain id, and estimates gas if `estimates`.
 async fn node(estimates: bool) -> String {
     let answer = async move |axum::Json(asked): axum::Json<Value>| {
         let said = match asked["method"].as_str() {
@@ -487,25 +489,4 @@ async fn data_folder_that_a_host_makes_is_for_its_owner_alone() {
         let mode = fs::metadata(host.folder().join(folder)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{folder}");
     }
-}
-
-#[tokio::test]
-async fn a_damaged_checkpoint_is_named_in_the_log_as_the_host_starts() {
-    const TOLD: &str = "the store's checkpoint, or its journal, is damaged";
-    let mut host = Host::start().await;
-    host.publish(&js("echo", 0.0, "export default () => 1;")).await;
-    host.kill9();
-    let compacted = run(host.folder(), &["store", "compact", "--data", "data"], &[]).await;
-    assert!(compacted.status.success(), "{compacted:?}");
-    let mut checkpoints = fs::read_dir(host.folder().join("data/store/checkpoint")).unwrap();
-    let checkpoint = checkpoints.next().unwrap().unwrap().path();
-    let mut bytes = fs::read(&checkpoint).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&checkpoint, bytes).unwrap();
-    host.restart().await;
-    let log = host.log();
-    assert!(log.contains(TOLD) && log.contains(checkpoint.file_name().unwrap().to_str().unwrap()), "{log}");
-    assert!(log.contains("tollhouse store check"), "it says what to do: {log}");
-    host.call("echo", &json!({})).await.is(200);
 }

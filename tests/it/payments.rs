@@ -41,7 +41,7 @@ async fn a_payment_sent_eight_times_at_once_and_again_later_runs_and_settles_onc
     let state = host.payment(&payment.id()).await.unwrap();
     assert_eq!((&state["state"], &state["receiptId"]), (&json!("settled"), &json!(first.receipt_id())));
 
-    // Anybody can compute the id of a payment from what the chain publishes.
+    // Anyone can compute the id of a payment from public data of the chain.
     let shown = async |header: &str, value: &str| {
         let request = host.request(Method::GET, &format!("/ai/payments/{}", payment.id()));
         let request = if header.is_empty() { request } else { request.header(header, value) };

@@ -253,7 +253,7 @@ async fn publishing_warns_of_hosts_that_cannot_be_reached_and_of_code_from_strin
     assert_eq!(warnings(&[], known).await, [""; 0], "a package that only knows the name is none");
 }
 
-/// openapi-typescript gives a whole document up for one reference that leads nowhere, and for a name that it cannot write.
+/// openapi-typescript rejects a whole document because of one broken reference or one name that it cannot write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stock_generator_makes_types_of_every_page_of_openapi_json() {
     let (host, slugs) = host().await;

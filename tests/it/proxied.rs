@@ -1,4 +1,5 @@
-//! Challenges behind a stock reverse proxy: they arrive and are paid, or `doctor --public` names the setting to change.
+//! Challenges behind a standard reverse proxy: they arrive and are paid, or `doctor --public` names the setting to
+//! change.
 
 use std::path::Path;
 
@@ -14,10 +15,10 @@ use crate::{
     },
 };
 
-/// What the documents name for longer heads.
+/// The document with the proxy settings for longer heads.
 const SHOWN: &str = include_str!("../../docs/operators.md");
 
-/// A host whose public URL is that of a proxy, with a small paid tool and one as large as a tool can be.
+/// Starts a host whose public URL is that of a proxy, with a small paid tool and one of the maximum size.
 async fn host(place: &Place, networks: &str) -> (Host, String) {
     let host = Host::builder().flag("--network", networks).flag("--base-url", &place.url).start().await;
     host.publish(&js("small", 0.01, "export default () => ({ ok: true });")).await;
@@ -25,7 +26,7 @@ async fn host(place: &Place, networks: &str) -> (Host, String) {
     (host, slug)
 }
 
-/// What `doctor --public` finds, by its level.
+/// Returns the findings of `doctor --public` with this level.
 async fn examined(url: &str, level: &str) -> Vec<Value> {
     let output = tokio::process::Command::from(tollhouse()).args(["doctor", "--json", "--public", url]).output().await.unwrap();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -36,7 +37,7 @@ fn of_heads(findings: Vec<Value>) -> Vec<Value> {
     findings.into_iter().filter(|finding| finding["text"].as_str().unwrap().contains("head")).collect()
 }
 
-/// The status of an unpaid call through the proxy.
+/// Returns the status of an unpaid call through the proxy.
 async fn unpaid(place: &Place, slug: &str) -> u16 {
     let url = format!("{}/tools/{slug}", place.url);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -81,7 +82,7 @@ async fn doctor_names_what_a_proxy_needs_for_challenges_of_many_networks() {
         );
         heads
     };
-    // Asked past the proxy, it measures; through it, it is told what the proxy answers.
+    // Without the proxy, `doctor` measures the heads. Through the proxy, it reports the proxy's status.
     assert_eq!(told(examined(&host.url, "fail").await)[0]["of"], format!("/tools/{slug}"));
     {
         let _nginx = place.serve(&host.url, "");

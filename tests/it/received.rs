@@ -215,7 +215,7 @@ async fn the_head_of_a_challenge_passes_a_stock_nginx() {
     assert!(whole.to_string().contains("property59"), "the body has all of it");
 }
 
-/// `100 Continue` was sent before 413: a client sent eight megabytes for nothing.
+/// The host once sent `100 Continue` before 413, so that clients sent eight megabytes for nothing.
 #[tokio::test]
 async fn who_asks_before_it_sends_a_long_body_is_refused_before() {
     let host = host().await;
@@ -234,6 +234,6 @@ async fn who_asks_before_it_sends_a_long_body_is_refused_before() {
     goes_on.send("{}").await;
     let (head, _) = goes_on.answer().await;
     assert!(head.starts_with("http/1.1 200"), "{head}");
-    // One that does not ask has its body read, so that it hears why it is refused.
+    // If the client does not wait, its body is read, so that it can read the error.
     host.call("echo", &json!({ "text": "x".repeat(256 << 10) })).await.fails(413, "body_too_large", "caller");
 }

@@ -32,12 +32,12 @@ async fn state(host: &Host, receipt: &str) -> Option<Value> {
     answer.get("settlement").cloned()
 }
 
-/// How many rows of payments are stored, those of watched settlements among them.
+/// Returns the number of stored payment rows, including watched settlements.
 async fn payments(host: &Host) -> u64 {
     host.get("/health").await.is(200).json()["stored"]["payments"]["count"].as_u64().unwrap()
 }
 
-/// Takes back all that happened since, and waits until a host says so of a receipt.
+/// Reverts the chain to `snapshot`, and waits until the host reports it for a receipt.
 async fn taken_back(chain: &Chain, snapshot: &Value, host: &Host, receipt: &str) -> Value {
     chain.rpc("evm_revert", json!([snapshot])).await;
     let told = eventually("it is noticed", LONG, async || state(host, receipt).await).await;
@@ -89,7 +89,7 @@ async fn a_block_that_is_replaced_by_another_of_its_height_is_noticed() {
     chain.rpc("anvil_reorg", json!([1, []])).await;
     let mined = chain.rpc("eth_getTransactionReceipt", json!([transaction])).await;
     if !mined.is_null() {
-        // It is in the new block: nothing was taken back, and what is watched is that block until it is safe.
+        // The new block contains the transaction, so nothing is reported. That block is watched until it is safe.
         for _ in 0..3 {
             assert_eq!(state(&host, &receipt).await, None);
             assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
@@ -190,7 +190,7 @@ async fn a_registrations_settlement_that_is_taken_back_is_noticed() {
     assert_eq!(admin(&host, "/ai/admin/ledger").await["reorganized"][0]["receiptId"], receipt);
 }
 
-/// One host of a database watches for all, and another one goes on where it ends.
+/// One host of a database watches for all. When it ends, another continues.
 #[tokio::test]
 async fn settlements_of_every_host_of_a_database_are_watched_also_once_the_first_has_ended() {
     let (chain, server) = (Chain::start().await, Postgres::start());

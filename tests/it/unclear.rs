@@ -167,7 +167,7 @@ async fn without_a_node_one_transaction_pays_for_one_receipt() {
     host.call_paid("echo", &json!({}), &first).await.is(200);
 }
 
-/// The same of permits, which the host's own transaction takes.
+/// A permit is settled by the host's own transaction.
 #[tokio::test]
 async fn a_permit_whose_transaction_was_broadcast_is_settled_whatever_the_gateway_answers() {
     let chain = Chain::start().await;
@@ -187,7 +187,8 @@ async fn a_permit_whose_transaction_was_broadcast_is_settled_whatever_the_gatewa
     let mut paid = 0;
     for (n, (status, body)) in unclear().into_iter().enumerate() {
         for forwards in [true, false] {
-            // A refusal of a transaction that the node does not have is one. Of the rest, each third is enough.
+            // An error for a transaction that the node does not have is a real rejection. Of the other cases, every
+            // third is enough.
             if n % 3 != 0 || !forwards && status == 200 && body.contains("insufficient funds") {
                 continue;
             }

@@ -148,7 +148,7 @@ async fn identical_calls_with_one_key_at_once_are_one_call_whatever_the_credit_h
     }
 }
 
-/// The same by the other ways of calling a tool. A second host of the same store is another process.
+/// Covers the other ways to call a tool. A second host of the same store is another process.
 #[tokio::test]
 async fn identical_calls_with_one_key_at_once_are_one_call_over_mcp_by_invoke_and_at_two_hosts() {
     const KEY: &str = "tollhouse/idempotencyKey";
@@ -268,7 +268,7 @@ async fn runs_whose_settlement_is_refused_are_runs_for_nothing() {
     host.call_credit("moody", &json!({}), &credit).await.is(200);
 }
 
-/// Operators saw the warnings of `/health` alone, where somebody looked.
+/// Warnings were once only in `/health`, where operators had to look for them.
 #[tokio::test]
 async fn an_alarm_is_logged_once_when_it_begins() {
     let host = Host::builder().flag("--payer-failures", 0).flag("--tool-failures", 0).start().await;

@@ -19,7 +19,7 @@ const FUNDS: u64 = 1_000_000;
 const PRICE: u64 = 10_000;
 const LONG: Duration = Duration::from_secs(60);
 
-/// Counts its runs under what its input names, and does what the input says: waits, or fails so many times.
+/// Counts its runs under the name in its input, then waits or fails as often as the input says.
 const TOOL: &str = "export default async (req, ctx) => {
     const { name = 'a', wait = 0, fails = 0, ask = false } = req.input, key = `runs ${name}`;
     const runs = (await ctx.kv.get(key)) ?? 0;
@@ -30,7 +30,7 @@ const TOOL: &str = "export default async (req, ctx) => {
     return { runs: runs + 1, payment: req.caller.paymentId };
 };";
 
-/// A tool that is charged before it runs, and one that tells how often it ran.
+/// Publishes a tool that is charged before it runs.
 async fn publish(host: &Host) {
     let mut tool = js("order", 0.01, TOOL);
     tool["settle"] = json!("before");
@@ -38,7 +38,7 @@ async fn publish(host: &Host) {
     host.publish(&tool).await;
 }
 
-/// How often the tool has run for this name: its owner asks, who pays nothing.
+/// Returns how often the tool ran for this name. The owner calls it for free.
 async fn runs(host: &Host, name: &str) -> Value {
     let asked = host.request(Method::POST, "/tools/order").header("x-admin-token", &host.admin);
     host.send(asked.json(&json!({ "name": name, "ask": true }))).await.is(200).json()["runs"].clone()
@@ -48,7 +48,7 @@ async fn state(host: &Host, payment: &Payment) -> String {
     host.payment(&payment.id()).await.map_or("none".to_owned(), |state| state["state"].as_str().unwrap().to_owned())
 }
 
-/// An error that says whether money moved.
+/// Checks an error and whether it says that the payer was charged.
 #[track_caller]
 fn refused(answer: &Answer, status: u16, code: &str, charged: Value) -> Value {
     let error = answer.json()["error"].clone();
@@ -56,7 +56,7 @@ fn refused(answer: &Answer, status: u16, code: &str, charged: Value) -> Value {
     error
 }
 
-/// The payer is told that it was charged, and what it can do.
+/// Checks that the payer learns of the charge and of the next step.
 #[track_caller]
 fn paid_and_failed(answer: &Answer) -> Value {
     let error = refused(answer, 502, "paid_run_failed", json!(true));
@@ -89,7 +89,7 @@ async fn call_is_settled_first_and_its_receipt_gets_the_result() {
     let receipt = host.receipt(&answer.receipt_id()).await;
     assert!(receipt["resultHash"].as_str().unwrap().starts_with("sha256:"), "{receipt}");
     host.verify_receipt(&receipt).unwrap();
-    // Shown again it is answered again, from everywhere.
+    // The same payment returns the same answer through every interface.
     assert_eq!(host.call_paid("order", &slow, &payment).await.is(200).body, answer.body);
     let invoked = host.request(Method::POST, "/ai/invoke").header(payment.header, payment.encoded());
     let invoked = host.send(invoked.json(&json!({ "slug": "order", "input": slow }))).await.is(200).json();
@@ -108,7 +108,7 @@ async fn nothing_runs_where_the_settlement_is_refused() {
     let answer = host.call_paid("order", &json!({}), &payment).await.is(402);
     assert_eq!(answer.decoded("payment-response")["success"], false);
     assert_eq!((runs(&host, "a").await, facilitator.asked()), (json!(0), 1));
-    // The input is checked before the money moves.
+    // The input is checked before the charge.
     let mut strict = js("strict", 0.01, TOOL);
     strict["settle"] = json!("before");
     strict["inputSchema"] = json!({ "type": "object", "required": ["name"] });
@@ -153,20 +153,22 @@ async fn failed_run_says_that_it_was_paid_and_can_be_repeated() {
         assert_eq!((&error["runsLeft"], &error["cause"]["code"]), (&json!(left), &json!("handler_failed")), "{error}");
         assert_eq!((&error["paymentId"], state(&host, &payment).await), (&json!(payment.id()), "owed".to_owned()));
     }
-    // It is this request's alone.
+    // The payment is bound to this request.
     host.call_paid("order", &json!({}), &payment).await.fails(409, "payment_reused", "caller");
     let answer = host.call_paid("order", &input, &payment).await.is(200);
     assert_eq!(answer.json()["runs"], 3);
-    // Another one fails until its runs are used up.
+    // Another payment fails until its runs are used up.
     let other = payer.pay(&challenge);
     let never = json!({ "name": "b", "fails": 99 });
-    for _ in 0..3 {
+    for _ in 0..2 {
         paid_and_failed(&host.call_paid("order", &never, &other).await);
     }
+    let last = refused(&host.call_paid("order", &never, &other).await, 502, "paid_run_failed", json!(true));
+    assert!(last["runsLeft"] == 0 && last["hint"].as_str().unwrap().contains("refund"), "{last}");
     let error = refused(&host.call_paid("order", &never, &other).await, 410, "no_more_runs", json!(true));
     assert_eq!((error["receiptId"].is_string(), runs_of(&host, &key, "b").await), (true, json!(3)), "{error}");
     assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * PRICE);
-    // Two sales, each counted once, and five runs that failed.
+    // Two sales, each counted once, and five failed runs.
     let revenue = eventually("the failures are counted", LONG, async || {
         let revenue = host.as_builder(&key, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
         (revenue["totals"]["failedCalls"] == 5).then_some(revenue)
@@ -174,7 +176,9 @@ async fn failed_run_says_that_it_was_paid_and_can_be_repeated() {
     .await;
     assert_eq!((&revenue["totals"]["paidCalls"], micros(&revenue["totals"]["grossUsd"])), (&json!(2), 2 * PRICE), "{revenue}");
     let events = host.as_builder(&key, Method::GET, "/ai/builders/events?limit=100", &Value::Null).await.is(200).json();
-    let of = |kind: &str| events["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).collect::<Vec<_>>();
+    let sold = |event: &&Value| event["data"].get("owner").is_none();
+    let of =
+        |kind: &str| events["events"].as_array().unwrap().iter().filter(sold).filter(|event| event["kind"] == kind).collect::<Vec<_>>();
     assert_eq!([of("payment.settled").len(), of("call.succeeded").len(), of("call.failed").len()], [2, 1, 5], "{events} {id}");
     assert!(of("call.failed").iter().all(|event| event["data"]["charged"] == true), "{events}");
 }
@@ -186,7 +190,7 @@ async fn runs_of(host: &Host, key: &str, name: &str) -> Value {
 #[tokio::test]
 async fn handlers_own_error_is_told_with_the_receipt() {
     let host = Host::start().await;
-    let mut tool = js("order", 0.01, "export default () => ({ status: 404, body: { why: 'no such order' } });");
+    let mut tool = js("order", 0.01, "export default () => Response.json({ why: 'no such order' }, { status: 404 });");
     tool["settle"] = json!("before");
     host.publish(&tool).await;
     let payment = Payer::funded(&host, 1.0).await.pay(&host.challenge("order").await);
@@ -201,11 +205,11 @@ async fn killed_host_charges_once_and_the_payer_gets_an_answer() {
     publish(&host).await;
     let challenge = host.challenge("order").await;
     let payer = Payer::funded(&host, 1.0).await;
-    // In the run.
-    let during = (payer.pay(&challenge), json!({ "name": "during", "wait": 3_000 }));
+    // Killed during the run.
+    let during = (payer.pay(&challenge), json!({ "name": "during", "wait": 8_000 }));
     let running = tokio::spawn(Host::try_send(host.paid_request("order", &during.1, &during.0)));
     eventually("it runs", LONG, async || (state(&host, &during.0).await == "owed").then_some(())).await;
-    // After a run, whose answer nobody has read.
+    // Killed after a run whose answer nobody has read.
     let after = (payer.pay(&challenge), json!({ "name": "after" }));
     drop(tokio::spawn(Host::try_send(host.paid_request("order", &after.1, &after.0))));
     eventually("it has ended", LONG, async || (state(&host, &after.0).await == "settled").then_some(())).await;
@@ -214,7 +218,7 @@ async fn killed_host_charges_once_and_the_payer_gets_an_answer() {
     host.restart().await;
     for ((payment, input), times) in [(&during, 2), (&after, 1)] {
         let answer = host.call_paid("order", input, payment).await.is(200);
-        // What a run that was cut short has written may be lost with it.
+        // Data written by an interrupted run may be lost with it.
         assert!(answer.json()["runs"].as_u64().unwrap() <= times, "{}", answer.json());
         assert_eq!(host.call_paid("order", input, payment).await.is(200).body, answer.body);
         host.verify_receipt(&host.receipt(&answer.receipt_id()).await).unwrap();
@@ -278,7 +282,7 @@ async fn credit_is_debited_before_the_run_and_names_the_call() {
     let receipt = host.receipt(&answer.receipt_id()).await;
     assert_eq!((&receipt["kind"], &receipt["settle"]), (&json!("credit"), &json!("before")), "{receipt}");
     host.verify_receipt(&receipt).unwrap();
-    // A credit that does not suffice runs nothing.
+    // A credit with too little balance runs nothing.
     let poor = host.mint(0.001).await;
     let request = host.request(Method::POST, "/tools/order").header("x-developer-credit", &poor).header("idempotency-key", "k");
     host.send(request.json(&json!({ "name": "poor" }))).await.is(402);
@@ -363,13 +367,13 @@ async fn paused_tool_says_that_the_answer_is_owed() {
     host.change("order", &json!({ "status": "paused" })).await;
     let error = refused(&host.call_paid("order", &input, &payment).await, 409, "answer_owed", json!(true));
     assert_eq!(error["paymentId"], payment.id(), "{error}");
-    // Whatever it costs by then, it is paid.
+    // The payment stays valid, whatever the tool costs by then.
     host.change("order", &json!({ "status": "active", "priceUsd": 0, "settle": "after" })).await;
     host.call_paid("order", &input, &payment).await.is(200);
     assert_eq!(host.balance(&payer.address).await, FUNDS - PRICE);
 }
 
-/// Stock clients of v2 pay, and one of v1 hears why it cannot.
+/// Checks that stock clients of v2 pay, and that one of v1 gets a useful error.
 async fn stock_clients_pay(how: HostBuilder, chain: Option<&Chain>) {
     let host = how.start().await;
     let mut tool = js("shout", 0.01, "export default async (req) => ({ echo: req.input });");

@@ -264,7 +264,7 @@ async fn a_permit_that_can_no_longer_be_taken_is_refused_by_the_chain() {
     assert_eq!(balances(&chain, &payer).await, (FUNDS, 0));
 }
 
-/// Ten permits over the money for one ran ten times, and one was paid.
+/// Ten permits, with funds for one, once ran ten times and paid once.
 #[tokio::test]
 async fn permits_at_once_run_no_more_often_than_the_balance_or_the_allowance_covers() {
     const SLOW: &str = "export default async ({ input }, ctx) => {

@@ -208,7 +208,9 @@ async fn an_answer_that_is_no_success_is_not_settled() {
     host.publish(&js("secret", 0.01, SECRET)).await;
     let payment = Payer::new().pay(&host.challenge("secret").await);
     for status in [302, 307, 404, 500, 503] {
-        let answer = host.call_paid("secret", &json!({ "status": status }), &payment).await.is(status);
+        // A tool that redirects its callers has failed.
+        let expected = if status < 400 { 502 } else { status };
+        let answer = host.call_paid("secret", &json!({ "status": status }), &payment).await.is(expected);
         assert_eq!((answer.header("payment-response"), answer.header("x-receipt-id")), (None, None));
         assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
     }

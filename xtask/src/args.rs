@@ -30,7 +30,8 @@ pub(crate) struct Args {
     /// The binary of an earlier version that the hosts of `cluster` run before their upgrade.
     /// Default: the current one.
     pub(crate) before: Option<String>,
-    /// The short form of `soak`, whatever its minutes, of `faces`, of `bench victims`, and of what `dist` tries.
+    /// Selects the short form of `soak` (whatever its minutes), of `faces`, of `bench victims`, and of the trials of
+    /// `dist`.
     pub(crate) short: bool,
     /// Selects the long form of `faces`.
     pub(crate) full: bool,

@@ -114,11 +114,11 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path, payers: &Path) 
     Place { host, worker, packages, payers, browser: &browser::find()? }.run(&STORIES.iter().collect::<Vec<_>>(), &["--short"])
 }
 
-/// Builds a host as tests have it.
+/// Builds the host as the tests do.
 ///
 /// # Errors
 ///
-/// A host that does not build.
+/// Fails if the host does not build.
 pub(crate) fn debug_host() -> Result<PathBuf, Failure> {
     shell::run_behind("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
     Ok(place::target().join("debug/tollhouse"))

@@ -1,17 +1,17 @@
-//! A reverse proxy before a host, which a test of challenges starts for itself.
+//! nginx, the reverse proxy that tests of challenges start.
 
 use std::path::Path;
 
 use crate::{Failure, packages};
 
-/// Where Debian's package puts it.
+/// The path in Debian's package.
 const PROGRAM: &str = "/usr/sbin/nginx";
 
-/// Makes sure that nginx is installed.
+/// Installs nginx if it is missing.
 ///
 /// # Errors
 ///
-/// How to install it, where we may not.
+/// Explains how to install it if this user cannot.
 pub(crate) fn find() -> Result<(), Failure> {
     if Path::new(PROGRAM).exists() { Ok(()) } else { packages::install(&["nginx-light"]) }
 }

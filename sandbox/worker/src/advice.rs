@@ -1,11 +1,11 @@
-//! What to do about syntax that no engine has yet, which compilers write out.
+//! Advice for syntax errors about features that no engine supports yet, but that compilers can translate.
 
 use tollhouse_protocol::LoadError;
 
-/// What writes such syntax out.
+/// How to have such syntax translated.
 const INSTEAD: &str = "put the class into a file that the handler imports: then it is bundled, and esbuild writes them out";
 
-/// A syntax error with advice, where its line has a decorator or an `accessor`.
+/// Adds advice to a syntax error whose line has a decorator or an `accessor`.
 pub(crate) fn advised(error: LoadError, source: &str) -> LoadError {
     let Some(line) = error.line.and_then(|line| source.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)) else { return error };
     let what = if has_decorator(line, error.column) {
@@ -22,7 +22,8 @@ fn begins_a_name(char: char) -> bool {
     char.is_alphabetic() || matches!(char, '_' | '$' | '(')
 }
 
-/// Whether a decorator stands where the error is, or begins the line: one engine tells of the first, the other of what follows it.
+/// Returns whether there is a decorator at the error or at the start of the line. One engine reports the decorator, the
+/// other the token after it.
 fn has_decorator(line: &str, column: Option<u32>) -> bool {
     let is_one = |text: &str| text.strip_prefix('@').is_some_and(|name| name.starts_with(begins_a_name));
     let at = column.and_then(|column| usize::try_from(column).ok()?.checked_sub(1));
@@ -30,7 +31,7 @@ fn has_decorator(line: &str, column: Option<u32>) -> bool {
     is_one(line.trim_start()) || is_one(from)
 }
 
-/// Whether the word stands before the name of a field.
+/// Returns whether `accessor` occurs before the name of a field.
 fn has_accessor(line: &str) -> bool {
     line.match_indices("accessor").any(|(at, word)| {
         let (before, behind) = (&line[..at], &line[at + word.len()..]);

@@ -1,19 +1,21 @@
-//! Regular expressions of schemas, written so that the engines here match what ECMAScript matches with its flag `u`.
+//! Translates regular expressions of schemas, so that the engines here match the same texts as ECMAScript with the flag
+//! `u`.
 //!
-//! The engines read most of ECMAScript's syntax, but some of it means more to them: `.` also matches CR, U+2028 and U+2029, and beside a
-//! group that looks around, `\d`, `\w` and `\s` mean Unicode's classes. So each class becomes the list of its ranges.
+//! The engines read most of ECMAScript's syntax, but some of it matches more: `.` also matches CR, U+2028 and U+2029,
+//! and next to a lookaround group, `\d`, `\w` and `\s` mean Unicode classes. So each class is replaced by the list of
+//! its ranges.
 
 use std::{collections::HashMap, fmt::Write as _};
 
 use serde_json::{Map, Value};
 
 const LAST: u32 = 0x10_ffff;
-/// Halves of surrogate pairs: no text here has one on its own.
+/// Surrogate code points. Text here contains none.
 const SURROGATES: (u32, u32) = (0xd800, 0xdfff);
 
 const DIGIT: &[(u32, u32)] = &[(0x30, 0x39)];
 const WORD: &[(u32, u32)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
-/// White space and ends of lines (ECMA-262, 12.2 and 12.3).
+/// White space and line terminators (ECMA-262, sections 12.2 and 12.3).
 const SPACE: &[(u32, u32)] = &[
     (0x09, 0x0d),
     (0x20, 0x20),
@@ -26,13 +28,13 @@ const SPACE: &[(u32, u32)] = &[
     (0x3000, 0x3000),
     (0xfeff, 0xfeff),
 ];
-/// What `.` does not match.
+/// The characters that `.` does not match.
 const LINE_END: &[(u32, u32)] = &[(0x0a, 0x0a), (0x0d, 0x0d), (0x2028, 0x2029)];
 
-/// The original of each pattern that was rewritten: problems name it.
+/// The originals of rewritten patterns, which error messages name.
 pub(crate) type Originals = HashMap<String, String>;
 
-/// Rewrites the patterns of a schema, and the references that lead through one.
+/// Rewrites the patterns of a schema, and the references whose path contains one.
 pub(crate) fn rewrite(schema: &mut Value, originals: &mut Originals) {
     let Value::Object(members) = schema else { return };
     for (name, value) in members.iter_mut() {
@@ -45,7 +47,7 @@ pub(crate) fn rewrite(schema: &mut Value, originals: &mut Originals) {
                 for (mut pattern, mut schema) in std::mem::take(named) {
                     rewrite_pattern(&mut pattern, originals);
                     rewrite(&mut schema, originals);
-                    // Two patterns may mean the same.
+                    // Two patterns can have the same translation.
                     while rewritten.contains_key(&pattern) {
                         pattern.push_str("(?:)");
                     }
@@ -70,7 +72,7 @@ fn rewrite_pattern(pattern: &mut String, originals: &mut Originals) {
     }
 }
 
-/// Follows a JSON Pointer through `patternProperties` to the rewritten name.
+/// Replaces the patterns in a JSON Pointer through `patternProperties` by their translations.
 fn rewrite_reference(reference: &mut String) {
     let Some((base, pointer)) = reference.split_once('#') else { return };
     if !pointer.contains("patternProperties/") {
@@ -89,7 +91,7 @@ fn rewrite_reference(reference: &mut String) {
     *reference = rewritten;
 }
 
-/// The name that a part of a JSON Pointer stands for in a URI's fragment (RFC 6901, section 6).
+/// Decodes a part of a JSON Pointer in a URI fragment (RFC 6901, section 6).
 fn decoded(part: &str) -> String {
     let bytes = part.as_bytes();
     let (mut name, mut at) = (Vec::with_capacity(bytes.len()), 0);
@@ -111,7 +113,8 @@ fn encoded(name: &str) -> String {
     })
 }
 
-/// The pattern, written for the engines; `None` for one that ECMAScript does not compile with its flag `u`, which they read as it is.
+/// Translates a pattern for the engines. Returns `None` if ECMAScript does not compile it with the flag `u`; the
+/// engines then read it unchanged.
 pub(crate) fn translate(pattern: &str) -> Option<String> {
     let mut reader = Reader { rest: pattern, out: String::with_capacity(pattern.len()) };
     while let Some(next) = reader.next() {
@@ -119,7 +122,7 @@ pub(crate) fn translate(pattern: &str) -> Option<String> {
             '.' => reader.push_class(&complement(LINE_END)),
             '[' => reader.class()?,
             '\\' => reader.escape()?,
-            // What else begins so is no ECMAScript, or newer than the engines of many clients.
+            // Other groups that begin like this are invalid in ECMAScript, or too new for the engines of many clients.
             '(' if reader.rest.starts_with('?') => {
                 let kinds = ["?:", "?=", "?!", "?<=", "?<!", "?<"];
                 let kind = kinds.into_iter().find(|kind| reader.rest.starts_with(kind))?;
@@ -133,7 +136,7 @@ pub(crate) fn translate(pattern: &str) -> Option<String> {
     Some(reader.out)
 }
 
-/// A set of code points, or what an engine knows by a name.
+/// A set of code points, or a class that an engine knows by name.
 enum Item {
     One(u32),
     Ranges(Vec<(u32, u32)>),
@@ -152,7 +155,7 @@ impl<'p> Reader<'p> {
         Some(next)
     }
 
-    /// Takes what stands before `end`, and `end`.
+    /// Takes the text before `end`, and `end` itself.
     fn until(&mut self, end: char) -> Option<&'p str> {
         let (before, rest) = self.rest.split_once(end)?;
         self.rest = rest;
@@ -165,10 +168,10 @@ impl<'p> Reader<'p> {
         u32::from_str_radix(hex, 16).ok()
     }
 
-    /// A backslash outside a class, which has been read.
+    /// Translates an escape outside of a class. The backslash has been read.
     fn escape(&mut self) -> Option<()> {
         match self.rest.chars().next()? {
-            // A boundary, a backreference, and one by its name.
+            // A boundary, a backreference, or a named backreference.
             next @ ('b' | 'B' | '1'..='9' | 'k') => {
                 self.next();
                 self.out.push('\\');
@@ -183,7 +186,7 @@ impl<'p> Reader<'p> {
         Some(())
     }
 
-    /// What follows a backslash, within a class and outside.
+    /// Parses an escape inside or outside of a class. The backslash has been read.
     fn escaped(&mut self) -> Option<Item> {
         Some(match self.next()? {
             'd' => Item::Ranges(DIGIT.to_vec()),
@@ -224,7 +227,7 @@ impl<'p> Reader<'p> {
         })
     }
 
-    /// A class, whose bracket has been read.
+    /// Translates a class. Its opening bracket has been read.
     fn class(&mut self) -> Option<()> {
         let negated = self.rest.starts_with('^');
         if negated {
@@ -276,7 +279,7 @@ impl<'p> Reader<'p> {
 
     fn push_class(&mut self, ranges: &[(u32, u32)]) {
         if ranges.iter().all(|range| within_text(*range).is_none()) {
-            // Nothing.
+            // The class matches nothing.
             self.push_brackets(true, &[(0, LAST)], "");
         } else {
             self.push_brackets(false, ranges, "");
@@ -296,7 +299,7 @@ impl<'p> Reader<'p> {
     }
 }
 
-/// The part of a range whose ends text can have.
+/// Removes surrogates from the ends of a range. Returns `None` if nothing is left.
 fn within_text((first, last): (u32, u32)) -> Option<(u32, u32)> {
     let is_half = |code: u32| (SURROGATES.0..=SURROGATES.1).contains(&code);
     let first = if is_half(first) { SURROGATES.1 + 1 } else { first };
@@ -304,7 +307,7 @@ fn within_text((first, last): (u32, u32)) -> Option<(u32, u32)> {
     (first <= last).then_some((first, last))
 }
 
-/// Every code point that the ranges do not have.
+/// Returns all code points outside of the ranges.
 fn complement(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();

@@ -136,8 +136,8 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
     if let Ok(validator) = compile(&rewritten) {
         return Ok(Compiled { validator, originals });
     }
-    // What is wrong is told by the schema as it was written. A pattern that is too large only once it is rewritten is matched as the engine
-    // reads it.
+    // Errors name the patterns as they were written. A pattern that is too large only after its translation is matched
+    // untranslated.
     let originals = Originals::new();
     match compile(&schema) {
         Ok(validator) => Ok(Compiled { validator, originals }),

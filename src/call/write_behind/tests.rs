@@ -38,6 +38,7 @@ fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
         by: CalledBy::Anyone,
         code: "handler_failed",
         at: NOW,
+        paid: None,
     }
 }
 

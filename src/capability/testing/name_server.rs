@@ -24,7 +24,7 @@ use crate::guard::{Dns, Lookup};
 /// Answers queries: addresses of a kind for a name, with their TTL in seconds. `None` sends no answer.
 type Zone = dyn Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync;
 
-/// What a server knows.
+/// The records of a server.
 #[derive(Clone)]
 struct Zoned {
     aliases: Arc<Aliases>,
@@ -46,7 +46,7 @@ pub struct NameServer {
     truncates: bool,
 }
 
-/// The name that a name stands for, if it is an alias.
+/// Returns the target of a name that is an alias.
 type Aliases = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 type Asking = watch::Sender<(BTreeSet<String>, usize)>;
@@ -93,7 +93,8 @@ impl NameServer {
         Arc::new(Dns::new(self.settings()))
     }
 
-    /// Answers a question about an alias with the name that it stands for alone, and others as [`start`](Self::start).
+    /// Starts a server that answers a query for an alias with only its target, and other queries like
+    /// [`start`](Self::start).
     pub async fn aliasing(
         aliases: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
         zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static,

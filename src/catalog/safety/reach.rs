@@ -42,9 +42,10 @@ pub fn reaches(source: &str) -> Vec<Reach> {
     found
 }
 
-/// The line, from 1, where `source` first makes code from a string, which throws in the sandbox.
+/// Returns the first line, from 1, where `source` creates code from a string, which throws in the sandbox.
 ///
-/// A name that is only handed on is no use of it: packages take `eval` and `Function` along as they load, and do without.
+/// A name that is only passed on does not count: some packages reference `eval` and `Function` when they load but do
+/// not need them.
 #[must_use]
 pub fn line_of_code_from_strings(source: &str) -> Option<usize> {
     let code = Code { source, tokens: tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect() };
@@ -118,7 +119,7 @@ impl<'s> Code<'s> {
         used.then_some((name, capability))
     }
 
-    /// Whether the word at `at` is the global `eval` or `Function`, and called.
+    /// Returns whether the word at `at` is a call of the global `eval` or `Function`.
     fn makes_code(&self, at: usize) -> bool {
         let before = |back: usize| at.checked_sub(back).map_or("", |at| self.text(at));
         if self.kind(at) != Some(Kind::Word) || before(1) == "function" || (before(1) == "." && !GLOBAL.contains(&before(2))) {
@@ -126,7 +127,7 @@ impl<'s> Code<'s> {
         }
         match self.text(at) {
             "eval" => self.is(at + 1, "(") && !self.is_method(at + 1),
-            // What packages find the global object by where there is no `globalThis`.
+            // Packages find the global object like this if there is no `globalThis`.
             "Function" if self.is(at + 1, "(") && matches!(self.text(at + 2), "'return this'" | "\"return this\"") => false,
             "Function" if self.is(at + 1, "(") => before(1) == "new" || !self.is_method(at + 1),
             "Function" => {
@@ -136,7 +137,7 @@ impl<'s> Code<'s> {
         }
     }
 
-    /// Whether the parentheses that open at `open` are those of a method's parameters: a body follows.
+    /// Returns whether the parentheses that open at `open` are a method's parameter list, which a body follows.
     fn is_method(&self, open: usize) -> bool {
         let mut depth = 0_usize;
         for at in open..(open + PARAMETER_TOKENS).min(self.tokens.len()) {

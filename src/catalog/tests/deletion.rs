@@ -133,7 +133,7 @@ async fn a_deleted_endpoint_leaves_nothing_behind() {
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
 }
 
-/// As hosts before the mark left it.
+/// The data is as hosts without deletion marks left it.
 #[tokio::test]
 async fn what_an_older_version_left_of_a_deleted_endpoint_is_removed() {
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -149,7 +149,7 @@ async fn what_an_older_version_left_of_a_deleted_endpoint_is_removed() {
     batch.remove(&ENDPOINTS, &record);
     batch.commit(&*memory, Durability::Durable).await.unwrap();
     let host = host_in(&folder, memory.clone()).await;
-    // One that is new may have a record that is on its way.
+    // A new tool may have a record that has not arrived yet.
     host.clock.set(gone.made_at());
     host.mark_orphans().await.unwrap();
     assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
@@ -162,7 +162,7 @@ async fn what_an_older_version_left_of_a_deleted_endpoint_is_removed() {
     let left = kept(&*memory).await;
     assert!(left.iter().all(|(_, key)| has(key, &stays)), "{left:?}");
     assert_eq!(left, before.into_iter().filter(|(_, key)| has(key, &stays)).collect::<Vec<_>>());
-    // What is gone is come by no more.
+    // Removed data is not found again.
     host.clock.set(gone.made_at().plus_millis(3 * DAY_MS));
     host.mark_orphans().await.unwrap();
     assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);

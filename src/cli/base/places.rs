@@ -81,7 +81,7 @@ fn text(file: File, path: &Path) -> Result<String> {
     Ok(without_mark(text))
 }
 
-/// The text without a byte order mark, which some editors put before it.
+/// Removes a byte order mark, which some editors write.
 pub(crate) fn without_mark(mut text: String) -> String {
     if text.starts_with('\u{feff}') {
         text.drain(..'\u{feff}'.len_utf8());

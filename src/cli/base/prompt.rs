@@ -93,7 +93,7 @@ pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<Hidden> {
     Ok(text.to_owned().into())
 }
 
-/// The text without the line break at its end: those before it are part of what is said.
+/// Removes the final line break. Earlier ones belong to the answer.
 fn without_line_break(text: &str) -> &str {
     text.strip_suffix("\r\n").or_else(|| text.strip_suffix(['\n', '\r'])).unwrap_or(text)
 }

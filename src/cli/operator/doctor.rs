@@ -112,7 +112,7 @@ fn named_keys(flags: &Flags) -> Vec<PathBuf> {
     named.into_iter().chain([&flags.money.gas_key_file, &flags.host.store_password_file]).flatten().cloned().collect()
 }
 
-/// Warns of facilitators whose yes and no nobody can look up.
+/// Warns about facilitators whose answers nobody can verify.
 fn look_ups(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
     settings.networks.iter().filter(|on| on.facilitator.elsewhere() && on.rpc_url.is_none()).map(|on| {
         let (text, remedy) = match on.network.family {
@@ -129,9 +129,9 @@ fn look_ups(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Warns of bounds on burned gas that are off, where the host pays for gas.
+/// Warns if the host pays for gas and a limit on burned gas is off.
 fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
-    // The limit of an address is off on loopback, where all callers have one.
+    // The limit per address is off on loopback, where all callers share one.
     let GasLimits { of_payer, of_address: _, of_builder, of_all, reverts } = settings.gas;
     let off: Vec<_> = [
         (of_payer.is_none(), "--payer-burned-gas"),

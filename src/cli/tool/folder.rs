@@ -119,7 +119,7 @@ fn unread(tool: &str, response: Option<&str>) -> Place {
     Place::at("tool.json", 1, 1)
 }
 
-/// A text of the folder without its byte order mark; `None` where there is none.
+/// Reads a text file of the folder without its byte order mark. Returns `None` if there is no such file.
 ///
 /// # Errors
 ///

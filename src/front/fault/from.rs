@@ -1,6 +1,7 @@
-//! From what went wrong in a room to the fault that is told of it: the one place.
+//! Converts the errors of all crates to API errors, in one place.
 //!
-//! Errors of rooms know no codes. No match here has a `_`: a new error does not compile until it is told.
+//! The other crates know no API codes. No match here has a `_` arm, so a new error does not compile until it has a
+//! code.
 
 use std::sync::Arc;
 
@@ -18,17 +19,17 @@ use tollhouse_tool::{Mismatch, finding::Finding};
 use super::{Fault, Policy, whole_seconds};
 use crate::Code;
 
-/// After which a search is asked again that came while the words of all tools were read.
+/// Seconds after which to repeat a search that arrived while the search index was loading.
 const SEARCHED_AGAIN_SECS: u64 = 5;
 
-/// An error that may be of one member of a body.
+/// An error that can concern one field of a body.
 pub trait AboutBody: Sized {
-    /// The fault; `code` is that of a member that cannot be.
+    /// Converts it to an API error. `code` applies to an invalid field.
     fn about(self, code: Code) -> Fault;
 }
 
 impl Code {
-    /// What a call's end is told as.
+    /// Returns the code for the error of a call.
     #[must_use]
     pub fn of_call(error: &CallError) -> Self {
         match error {
@@ -168,14 +169,14 @@ impl From<CallError> for Fault {
     }
 }
 
-/// Of a call that others may have joined.
+/// For a call that several requests may have joined.
 impl From<Arc<CallError>> for Fault {
     fn from(error: Arc<CallError>) -> Self {
         Self::from(&*error)
     }
 }
 
-/// Of a task of the host's own that ended abnormally.
+/// For a task of the host that panicked or was canceled.
 impl From<JoinError> for Fault {
     fn from(error: JoinError) -> Self {
         tracing::error!(%error, "a task of a request ended abnormally");
@@ -364,7 +365,7 @@ impl From<LedgerError> for Fault {
         match error {
             LedgerError::Address(_) | LedgerError::TooMuch => Self::bad_request(message),
             LedgerError::Store(store) => store.into(),
-            // Only of transfers, which the facilitator makes.
+            // Only transfers return these, and only the facilitator makes transfers.
             LedgerError::Insufficient { .. } | LedgerError::NonceUsed { .. } => {
                 tracing::error!(message, "the simulated ledger refused what moves no money");
                 Code::Internal.into()

@@ -1,4 +1,4 @@
-//! Faults of calls that were charged before their run.
+//! Errors of calls that were charged before their run.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use tollhouse_money::{StoredAnswer, Unanswered};
 
 use super::Fault;
 
-/// Largest answer of a handler that is shown in an error, in bytes.
+/// Maximum size of a handler's answer shown in an error, in bytes.
 const MOST_SHOWN: usize = 16 << 10;
 
 impl Fault {
-    /// Adds what was charged, why there is no answer, and how often the call can be repeated.
+    /// Adds the charge, why there is no answer, and how often the call can be repeated.
     pub(super) fn paid(mut self, failure: &Arc<PaidFailure>) -> Self {
         let PaidFailure { unanswered, cause } = &**failure;
         let Unanswered { payment, receipt, runs_left, until, .. } = unanswered;
@@ -29,7 +29,7 @@ impl Fault {
         }
     }
 
-    /// Adds the error that a call would have ended with that nobody was charged for.
+    /// Adds the error that the call would have returned if it had not been charged.
     fn because(mut self, error: &CallError) -> Self {
         let cause = Self::from(error);
         self.retry_after_secs = cause.retry_after_secs;
@@ -37,14 +37,14 @@ impl Fault {
         self.with("cause", cause.problem())
     }
 
-    /// What was charged before its run, and not answered.
+    /// Returns the charge that bought no answer, if there is one.
     #[must_use]
     pub fn unanswered(&self) -> Option<&Unanswered> {
         self.paid.as_deref().map(|failure| &failure.unanswered)
     }
 }
 
-/// What the handler answered, as far as an error can show it.
+/// Returns the handler's answer as far as an error can show it.
 fn shown(answer: &StoredAnswer) -> Value {
     let mut shown = json!({ "status": answer.status });
     if answer.body.len() <= MOST_SHOWN {

@@ -1,4 +1,4 @@
-//! A fault as HTTP tells it: its status, its headers, and the envelope or the x402 challenge.
+//! API errors as HTTP responses: status, headers, and the envelope or the x402 challenge.
 
 use axum::{
     Json,
@@ -10,7 +10,7 @@ use tollhouse_money::Challenge;
 use super::{Fault, Policy};
 use crate::{faults::Code, names, payment::settlement};
 
-/// The code of an answer that is a [`Fault`]'s, for the layers around its handler.
+/// Returns the code of an error response, for middleware. `None` if the response is not an error.
 pub fn code_of(response: &Response) -> Option<Code> {
     response.extensions().get().copied()
 }
@@ -27,7 +27,7 @@ impl IntoResponse for Fault {
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if code == Code::UnsupportedMediaType {
-            // RFC 9110, 15.5.16: no coding is taken.
+            // RFC 9110, section 15.5.16: `identity` says that no content coding is supported.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         if let Some(unanswered) = self.unanswered() {
@@ -50,7 +50,7 @@ impl IntoResponse for Fault {
     }
 }
 
-/// The challenge on both wires: the v1 body, and v2 in its header.
+/// Returns the challenge for both protocol versions: v1 in the body, v2 in its header.
 fn challenged(challenge: &Challenge) -> Response {
     let mut response = Json(&challenge.v1).into_response();
     if let Ok(value) = HeaderValue::from_str(&challenge.v2_header) {

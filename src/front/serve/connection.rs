@@ -1,6 +1,6 @@
-//! One connection: HTTP/1 or HTTP/2, within its limits of time.
+//! One HTTP/1 or HTTP/2 connection, with its time limits.
 //!
-//! Time that a body may take is the business of who reads it: [`crate::body`].
+//! The time limits of request bodies are in [`crate::body`].
 
 use std::{
     convert::Infallible,
@@ -42,24 +42,24 @@ use super::{
 };
 use crate::{intake::Intake, network, quota::Quota, shared::Shared};
 
-/// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
+/// Bytes of bodies that an HTTP/2 client can send before they are read: per stream and per connection.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// Streams that a client of HTTP/2 has reset and that are not cleared away yet, before its connection is closed.
+/// Maximum streams reset by an HTTP/2 client that are not cleaned up yet. Beyond that, the connection is closed.
 const RESET_STREAMS: usize = 50;
-/// How often a client of HTTP/2 is asked whether it is there, and how long it may take to say so.
+/// Interval of HTTP/2 pings, and the time for the client to answer one.
 const PING: Duration = Duration::from_secs(20);
 
-/// Time in which a client takes nothing of an answer while more than half of the memory for answers is taken.
+/// Maximum time without progress in reading an answer while more than half of the memory for answers is in use.
 const STALL_WHEN_FULL: Duration = Duration::from_secs(2);
 
-/// Header fields that hyper takes of HTTP/1 by itself: any other number has it allocate for each request.
+/// The default maximum of HTTP/1 header fields in hyper. Any other number makes it allocate for each request.
 const HYPER_FIELDS: u32 = 100;
 
 /// Processor time of a connection that is charged to its address at once.
 const CHARGED: Duration = Duration::from_millis(1);
 
-/// What answers the requests of a connection.
+/// The service that answers the requests of a connection.
 pub(super) trait Serves:
     Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static
 {
@@ -67,12 +67,12 @@ pub(super) trait Serves:
 
 impl<S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static> Serves for S {}
 
-/// How connections are spoken with.
+/// Protocol settings for connections.
 pub(super) struct Protocols {
     builder: Builder<Streams>,
     limits: ConnectionSettings,
     stall: Stall,
-    /// How often a connection is looked at.
+    /// Interval between checks of a connection's time limits.
     look: Option<Duration>,
 }
 
@@ -82,7 +82,7 @@ impl Protocols {
         let stall = Stall { limit: limits.write_stall, answers: Arc::clone(&intake.answers) };
         let mut builder = Builder::new(Streams { stall: stall.clone() });
         let head_bytes = limits.head_bytes as usize;
-        // Heads have their time by the connection's pulse, which tells them from idleness.
+        // [`Pulse`] limits the time of request heads, because it can tell a slow head from an idle connection.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(head_bytes);
         if limits.head_fields != HYPER_FIELDS {
             builder.http1().max_headers(limits.head_fields as usize);
@@ -103,10 +103,10 @@ impl Protocols {
         Self { builder, limits: limits.clone(), stall, look }
     }
 
-    /// Answers what comes on `stream` until it ends, breaks a limit, or the host is told to end.
+    /// Answers requests on `stream` until it ends, exceeds a limit, or the host shuts down.
     pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl Serves, shared: &Arc<Shared>) {
         let pulse = Pulse::new();
-        // The connection of a trusted proxy is that of all its clients.
+        // The connection of a trusted proxy carries many clients.
         let is_own = !shared.proxies.trusts(peer.ip());
         let address = is_own.then(|| network(peer.ip()));
         let overhead = address.zip(shared.limits.frames());
@@ -117,7 +117,7 @@ impl Protocols {
             let http2 = request.version() == Version::HTTP_2;
             let mut answering = asked.begin(http2);
             let fields = request.headers().len();
-            // A check of this host by itself is whoever's who asked for it.
+            // A self-check of this host counts as a request of the caller who started it.
             let said = request.headers_mut().remove(behalf::HEADER);
             let asker = said.and_then(|said| behalf::heard(said.as_bytes()));
             let client = asker.unwrap_or_else(|| of_host.proxies.client(peer.ip(), request.headers()));
@@ -128,7 +128,7 @@ impl Protocols {
             }
             let share = answers.share(client);
             let answer = if fields > most_fields {
-                // hyper has the same answer for a request of HTTP/1 with so many.
+                // hyper sends the same response for an HTTP/1 request with too many fields.
                 Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response())
             } else {
                 let (head, body) = request.into_parts();
@@ -138,11 +138,13 @@ impl Protocols {
                 }
             };
             let answer = async move {
+                // A request that is refused before the service gets it is counted by no other limit.
+                let is_refused = answer.is_err();
                 let response = match answer {
                     Ok(answer) => answer.await?,
                     Err(refused) => refused,
                 };
-                if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) {
+                if is_refused || response.status() == StatusCode::TOO_MANY_REQUESTS {
                     answering.refused(fields);
                 }
                 Ok::<_, Infallible>(response.map(|body| Outgoing::new(body, answering, http2, share)))
@@ -164,7 +166,7 @@ impl Protocols {
             loop {
                 let began = Instant::now();
                 let polled = connection.as_mut().poll(cx);
-                // Requests of HTTP/1 are answered in here, and are charged by their turns.
+                // HTTP/1 requests are answered inside this poll and are charged by their own turns.
                 if let (Some(address), true) = (address, pulse.is_http2()) {
                     spent += began.elapsed();
                     if spent >= CHARGED {
@@ -177,7 +179,7 @@ impl Protocols {
                 if polled.is_ready() {
                     return Poll::Ready(None);
                 }
-                // Asked once, it wakes this task; asking it again takes a lock that all connections share.
+                // Poll it once to register the waker. Each poll takes a lock that all connections share.
                 if watch == ShutdownWatch::Unregistered || watch == ShutdownWatch::Waiting && shutdown.begun() {
                     watch = ShutdownWatch::Waiting;
                     if ending.as_mut().poll(cx).is_ready() {
@@ -199,15 +201,15 @@ impl Protocols {
         }
     }
 
-    /// Gives whatever is asked on `stream` the same answer.
+    /// Gives every request on `stream` the same response.
     pub(super) async fn answer(&self, stream: TcpStream, answer: impl Fn() -> Response) {
         let service = service_fn(|_: Request<hyper::body::Incoming>| std::future::ready(Ok::<_, Infallible>(answer())));
-        // A client that breaks off has its answer, or does not want it.
+        // An error means that the client has its response or has gone.
         _ = self.builder.serve_connection(TokioIo::new(stream), service).await;
     }
 }
 
-/// What a connection knows of the host's end.
+/// How far a connection has noticed the shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShutdownWatch {
     Unregistered,
@@ -215,14 +217,15 @@ enum ShutdownWatch {
     Ended,
 }
 
-/// Runs the streams of HTTP/2, and resets those whose clients take nothing of their answers: nobody else sees that, since
-/// what waits for room in the client's window asks nobody for more.
+/// Spawns the HTTP/2 streams, and resets those whose clients stop reading. Nothing else notices that, because a stream
+/// that waits for window space is not polled for more.
 #[derive(Debug, Clone)]
 struct Streams {
     stall: Stall,
 }
 
-/// How long a client may take nothing of an answer: less where many do, so that they do not keep the memory for answers from others.
+/// The maximum time without progress in reading an answer. It is shorter when many clients stall, so that they do not
+/// use up the memory for answers.
 #[derive(Debug, Clone)]
 struct Stall {
     limit: Option<Duration>,
@@ -254,7 +257,7 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Streams {
     }
 }
 
-/// Ends when a client has taken nothing since `waits` for as long as it may.
+/// Completes when a client has read nothing since `waits` for the maximum time.
 async fn stalled(waits: &Moment, stall: &Stall, limit: Duration) {
     let Some(look) = look(&[Some(limit)]) else { return };
     loop {
@@ -265,11 +268,11 @@ async fn stalled(waits: &Moment, stall: &Stall, limit: Duration) {
     }
 }
 
-/// Counts the frames of a connection.
+/// Counts the HTTP/2 frames of a connection.
 struct Meter {
     scanner: Scanner,
     allowance: Allowance,
-    /// Requests that a client of HTTP/2 may have under way.
+    /// Maximum concurrent requests of an HTTP/2 client.
     streams: u32,
     address: IpAddr,
     of_addresses: Arc<Rate<IpAddr>>,
@@ -280,8 +283,9 @@ impl Meter {
         Self { scanner: Scanner::new(streams), allowance: Allowance::new(Instant::now()), streams, address, of_addresses }
     }
 
-    /// Charges the connection for bytes that have arrived, and for requests that were refused since those before; returns their frames of
-    /// overhead, or `None` when it is out of allowance. Over HTTP/1 there are no frames, and refused requests alone cost something.
+    /// Charges the connection for received bytes and for requests rejected since the last call. Returns the overhead
+    /// frames among the bytes, or `None` if the allowance is used up. HTTP/1 has no frames, so only rejected requests
+    /// cost something.
     fn pay(&mut self, bytes: &[u8], pulse: &Pulse) -> Option<u32> {
         let was_http2 = self.scanner.is_http2();
         let cost = self.scanner.cost(bytes).saturating_add(pulse.take_forfeited());
@@ -293,7 +297,7 @@ impl Meter {
     }
 }
 
-/// A socket that tells the connection's pulse what comes and goes.
+/// A socket that reports reads and writes to the connection's [`Pulse`].
 struct Watched {
     stream: TcpStream,
     pulse: Arc<Pulse>,
@@ -314,7 +318,7 @@ impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.pulse.is_turn_over() {
-            // Its next turn comes after those of the others.
+            // Yield, so that other tasks get their turns first.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -374,7 +378,7 @@ mod tests {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const PONG: [u8; 17] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7];
 
-    /// How often it was woken.
+    /// Counts wake-ups.
     #[derive(Default)]
     struct Woken(AtomicUsize);
 
@@ -384,8 +388,8 @@ mod tests {
         }
     }
 
-    /// Reads in pieces until the turn is over, or all of `left` has come: so many bytes, and how often the reader was woken for its next
-    /// turn.
+    /// Reads pieces until the turn is over or `left` bytes have arrived. Returns the bytes read and the number of
+    /// wake-ups.
     async fn turn(watched: &mut Watched, piece: usize, left: usize) -> (usize, usize) {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));
@@ -397,7 +401,7 @@ mod tests {
             let polled = Pin::new(&mut *watched).poll_read(&mut Context::from_waker(&waker), &mut buffer);
             match polled {
                 Poll::Ready(done) => done.unwrap(),
-                // The rest is still on its way.
+                // The rest has not arrived yet.
                 Poll::Pending if woken.0.load(Relaxed) == 0 && read < left => {
                     watched.stream.readable().await.unwrap();
                     continue;

@@ -1,80 +1,83 @@
-//! The frames of an HTTP/2 connection, counted before anything else reads them.
+//! Counts the frames of an HTTP/2 connection before anything else reads them.
 //!
-//! A client that sends `PING`, `SETTINGS`, `WINDOW_UPDATE` or unknown frames makes no request, so no limit of requests binds it, and
-//! each frame costs about a microsecond. Requests and answers earn the frames that go with them (a `WINDOW_UPDATE` for what was
-//! received, for example). What a refused request would have earned, and any further frame, is overhead: each connection has an
-//! allowance for it, then each address has one, and a connection that is beyond both is closed.
+//! A client that sends `PING`, `SETTINGS`, `WINDOW_UPDATE` or unknown frames makes no request, so rate limits do not
+//! apply, yet each frame costs about a microsecond. Requests and answers earn the frames that they need, such as a
+//! `WINDOW_UPDATE` for received data. All other frames are overhead, and so are frames of rejected requests. Overhead
+//! is paid from the allowance of the connection, then from that of its address. A connection that exceeds both is
+//! closed.
 //!
-//! Frames arrive before the requests that they are part of are begun, and earn something. So a connection may at first send as much as
-//! its client needs for all the requests that it may have under way.
+//! Frames arrive before their requests begin and earn something. So a new connection can send as much as its client
+//! needs for the maximum number of concurrent requests.
 
 use std::{net::IpAddr, num::NonZeroU32, time::Instant};
 
 use tollhouse_base::rate::Rate;
 
-/// The bytes that every connection of HTTP/2 begins with (RFC 9113, section 3.4).
+/// The bytes that begin every HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Length of a frame's head (RFC 9113, section 4.1).
+/// Length of a frame header, in bytes (RFC 9113, section 4.1).
 const HEAD_BYTES: usize = 9;
 
-/// The type of a frame with bytes of a body.
+/// The type of a frame with body bytes.
 const DATA: u8 = 0;
 
 /// The type of a frame that begins a request, and its flag for a request without a body.
 const HEADERS: u8 = 1;
 const END_STREAM: u8 = 1;
 
-/// Least payload of a `DATA` frame that is no overhead: smaller ones cost more to take apart than they carry.
+/// Minimum payload of a `DATA` frame that does not count as overhead. A smaller one costs more to parse than it
+/// carries.
 const LEAST_DATA_BYTES: usize = 64;
 
-/// Bytes of payload that cost as much as a frame.
+/// Payload bytes that cost as much as a frame.
 const BYTES_PER_FRAME: usize = 4 << 10;
 
-/// Frames that a connection may send beyond those that were earned: at once, with so many more for each request that it may have under
-/// way, and per second.
+/// Overhead frames that a connection can send: in a burst, more for each allowed concurrent request, and per second.
 const AT_ONCE: f64 = 100.0;
 const OF_STREAM: f64 = 4.0;
 const PER_SECOND: f64 = 10.0;
 
-/// Most frames that a connection may have earned and not sent yet.
+/// Maximum frames that a connection can have earned and not used.
 const MOST_EARNED: f64 = 10_000.0;
 
-/// Frames that a request earns: its head, its settings and priorities, its windows, its reset.
+/// Frames that a request earns: for its head, settings, priorities, windows and reset.
 pub(super) const PER_REQUEST: u64 = 24;
 
-/// Header fields that cost as much as a frame: one that HTTP/2 has compressed to a byte is about 0.1 µs of work (RFC 7541, section 6.1).
+/// Header fields that cost as much as a frame. A field that HTTP/2 compresses to one byte takes about 0.1 µs (RFC 7541,
+/// section 6.1).
 const FIELDS_PER_FRAME: usize = 10;
 
-/// What a refused request with so many header fields costs, in frames.
+/// Returns the cost of a rejected request with this many header fields, in frames.
 pub(super) fn refusal_cost(fields: usize) -> u32 {
     u32::try_from(1 + fields / FIELDS_PER_FRAME).unwrap_or(u32::MAX)
 }
 
-/// Frames that the next bytes of an answer earn: clients acknowledge them one by one, or as often as every 4 KiB on both windows.
+/// Returns the frames that the next bytes of an answer earn. Clients acknowledge data as often as every 4 KiB, on both
+/// windows.
 pub(super) fn earned_by(answer_bytes: usize) -> u64 {
     4 + (answer_bytes as u64).div_ceil(2 << 10)
 }
 
-/// Reads the heads of frames from the bytes of a connection as they arrive, in pieces of any length.
+/// Parses frame headers from the bytes of a connection, which arrive in chunks of any length.
 #[derive(Debug)]
 pub(super) struct Scanner {
     state: State,
-    /// Requests that a client may have under way.
+    /// Maximum concurrent requests of a client.
     streams: u32,
-    /// Requests whose bodies are still to come: a short one costs nothing.
+    /// Requests whose bodies are not complete. A short body costs nothing.
     bodies: u32,
 }
 
 #[derive(Debug)]
 enum State {
-    /// So many bytes of the preface have arrived.
+    /// This many bytes of the preface have arrived.
     Preface(usize),
-    /// The connection is no HTTP/2.
+    /// The connection does not use HTTP/2.
     Other,
-    /// So many bytes of a frame's head have arrived.
+    /// This many bytes of a frame header have arrived.
     Head([u8; HEAD_BYTES], usize),
-    /// So many bytes of its payload are yet to arrive.
+    /// This many bytes of the payload have not arrived yet.
     Payload(usize),
 }
 
@@ -83,12 +86,12 @@ impl Scanner {
         Self { state: State::Preface(0), streams, bodies: 0 }
     }
 
-    /// Whether the connection has begun as HTTP/2.
+    /// Returns whether the connection uses HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         matches!(self.state, State::Head(..) | State::Payload(_))
     }
 
-    /// Sums up the frames whose heads end in these bytes, in frames of overhead.
+    /// Returns the cost of frames whose headers end in these bytes, in overhead frames.
     pub(super) fn cost(&mut self, mut bytes: &[u8]) -> u32 {
         let mut cost = 0_u32;
         while !bytes.is_empty() {
@@ -147,13 +150,13 @@ impl Scanner {
     }
 }
 
-/// The frames that a connection may still send.
+/// The overhead frames that a connection can still send.
 #[derive(Debug)]
 pub(super) struct Allowance {
     at_once: f64,
     left: f64,
     at: Instant,
-    /// Of what was earned, as much as is counted in already.
+    /// Earned frames already added to `left`.
     earned: u64,
 }
 
@@ -162,17 +165,17 @@ impl Allowance {
         Self { at_once: AT_ONCE, left: AT_ONCE, at: now, earned: 0 }
     }
 
-    /// Adds what the client of an HTTP/2 connection may send at once for as many requests as it may have under way.
+    /// Adds the burst that an HTTP/2 client needs for `streams` concurrent requests.
     pub(super) fn add_streams(&mut self, streams: u32) {
         let more = (OF_STREAM * f64::from(streams)).min(MOST_EARNED - self.at_once).max(0.0);
         (self.at_once, self.left) = (self.at_once + more, self.left + more);
     }
 
-    /// Pays for frames that arrived `now`, when so many had been `earned` since the connection began: from the connection's
-    /// allowance, and what is missing there from that of its address. False when both are used up.
+    /// Pays for frames that arrived `now`, where `earned` is the total earned on the connection. The allowance of the
+    /// connection pays first, then that of its address. Returns false if both are used up.
     pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, of_addresses: &Rate<IpAddr>, now: Instant) -> bool {
         let regained = now.saturating_duration_since(self.at).as_secs_f64() * PER_SECOND;
-        // Time gives back what may be sent at once, and no more.
+        // Time restores the burst and no more.
         self.left = (self.left + regained).min(self.left.max(self.at_once));
         self.left = (self.left + earned.saturating_sub(self.earned) as f64).min(MOST_EARNED);
         (self.at, self.earned) = (now, earned);
@@ -225,7 +228,7 @@ mod tests {
         for streams in [1, 100, 1_000] {
             let mut burst = Allowance::new(now);
             burst.add_streams(streams);
-            // A head and two frames of a body each, before any of them is begun.
+            // A head and two body frames for each request, before any of them begins.
             assert!(burst.pay(3 * streams, 0, ADDRESS, &addresses, now));
         }
         let mut most = Allowance::new(now);
@@ -237,7 +240,7 @@ mod tests {
     fn frames_are_counted_however_their_bytes_are_cut() {
         let frames = [frame(4, 0), frame(PING, 8), frame(DATA, 64), frame(DATA, 0), frame(DATA, 63), frame(0xee, 16 << 10), frame(1, 20)];
         let bytes = [&PREFACE[..], &frames.concat()].concat();
-        // The large one counts as five.
+        // The large frame counts as five.
         let wanted = 1 + 1 + 1 + 1 + 5 + 1;
         for size in [1, 2, 8, 9, 10, 24, 1_000, bytes.len()] {
             let mut scanner = Scanner::new(100);
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(Scanner::new(100).cost(b"GET / HTTP/1.1\r\n\r\n\0\0\0\x06\0\0\0\0\0"), 0);
     }
 
-    /// Gets back one frame a second.
+    /// Returns a limiter that regains one frame per second.
     fn of_addresses(at_once: u32) -> Rate<IpAddr> {
         Rate::with_burst(NonZeroU32::MIN, NonZeroU32::new(at_once).unwrap())
     }
@@ -278,7 +281,7 @@ mod tests {
         let (mut now, addresses) = (Instant::now(), of_addresses(1));
         let mut download = Allowance::new(now);
         let mut earned = 0;
-        // 100 MiB, which Go's client acknowledges every 4 KiB, on the stream and on the connection.
+        // 100 MiB, acknowledged by Go's client every 4 KiB on both the stream and the connection.
         for _ in 0..6_400 {
             earned += earned_by(16 << 10);
             assert!(download.pay(8, earned, ADDRESS, &addresses, now));

@@ -1,4 +1,4 @@
-//! The body of a request on its way in, with what its head holds until then.
+//! The body of a request, which also holds the memory share of the head.
 
 use std::{
     pin::Pin,
@@ -11,26 +11,26 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::{fault::Fault, quota::Share};
 
-/// About how many bytes of memory a header field takes beside its name and value.
+/// Approximate memory of a header field beyond its name and value, in bytes.
 const FIELD_BYTES: usize = 128;
 
-/// Heads of so many bytes are not counted: what a connection may have under way bounds them.
+/// Heads up to this size are not counted. The limit on concurrent requests bounds them.
 const UNCOUNTED_BYTES: usize = 4 << 10;
 
 /// A body that is being received.
 pub(super) struct Incoming {
     body: hyper::body::Incoming,
-    /// The memory that the head takes while the body is not there, if it is worth counting.
+    /// The memory share of the head until the body is complete, if it is worth counting.
     head: Option<Share>,
 }
 
 impl Incoming {
-    /// Counts the head of a request whose body is still to come, which `hold` takes a share for, and gives that back when the body has
-    /// ended.
+    /// Wraps a body. If the body is incomplete, takes a share for the head from `hold` and releases it when the body
+    /// ends.
     ///
     /// # Errors
     ///
-    /// Those of `hold`.
+    /// Errors of `hold`.
     pub(super) fn new(
         body: hyper::body::Incoming,
         head: &HeaderMap,
@@ -44,7 +44,7 @@ impl Incoming {
     }
 }
 
-/// About how many bytes of memory a head takes.
+/// Estimates the memory of a head, in bytes.
 fn head_bytes(head: &HeaderMap) -> usize {
     head.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_BYTES).sum()
 }

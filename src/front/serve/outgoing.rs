@@ -1,4 +1,4 @@
-//! The body of an answer on its way out, a frame at a time.
+//! The body of a response, sent frame by frame.
 
 use std::{
     pin::Pin,
@@ -13,34 +13,34 @@ use http_body::{Frame, SizeHint};
 use super::pulse::{Answering, Moment};
 use crate::quota::Share;
 
-/// Bytes of an answer that are handed to HTTP/2 at once: one frame. What it has it keeps until the client takes it,
-/// and nobody can ask how long.
+/// Bytes of a response passed to HTTP/2 at once: one frame. HTTP/2 keeps them until the client reads them, and does not
+/// report for how long.
 pub(super) const FRAME_BYTES: usize = 16 << 10;
 
-/// Bytes that an answer takes beside its body until its client has taken it: its stream, its task, its head.
+/// Memory of a response beyond its body until the client has read it, in bytes: its stream, task and head.
 const BESIDE_BYTES: usize = 8 << 10;
 
 tokio::task_local! {
-    /// Since when the stream of HTTP/2 that this task serves waits for its client to take what is to be sent.
+    /// When the HTTP/2 stream of this task began to wait for its client to read.
     pub(super) static WAITS: Arc<Moment>;
 }
 
-/// An answer's body on its way out.
+/// The body of a response that is being sent.
 pub(super) struct Outgoing {
     body: Body,
     answering: Answering,
-    /// Bytes that are handed over at once, and those of the last frame that were not.
+    /// Maximum bytes passed on at once, and the rest of the last frame.
     most: usize,
     rest: Bytes,
-    /// Of HTTP/2: since when what was handed over waits.
+    /// For HTTP/2: when the bytes passed on began to wait.
     waits: Option<Arc<Moment>>,
-    /// Of the memory for answers: what the answer takes, but for what was handed over.
+    /// The share of the memory for answers, without the bytes passed on.
     share: Share,
-    /// Bytes of the body that are in the share.
+    /// Bytes of the body that the share includes.
     counted: usize,
 }
 
-/// Bytes that were handed over, which count as held until their last copy is gone.
+/// Bytes passed on, which count as held until their last copy is dropped.
 struct Held {
     bytes: Bytes,
     _share: Share,
@@ -53,14 +53,14 @@ impl AsRef<[u8]> for Held {
 }
 
 impl Outgoing {
-    /// `share` is nothing yet of the memory for answers.
+    /// Wraps a body. `share` is an empty share of the memory for answers.
     pub(super) fn new(body: Body, mut answering: Answering, http2: bool, mut share: Share) -> Self {
         let mut counted = 0;
         if body.is_end_stream() {
             answering.end();
         } else {
             let exact = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
-            // A stream has no end yet, however soon its client takes what there is of it.
+            // A stream may continue, however fast its client reads.
             if exact.is_some() {
                 answering.made();
             }
@@ -71,7 +71,7 @@ impl Outgoing {
         Self { body, answering, most: if http2 { FRAME_BYTES } else { usize::MAX }, rest: Bytes::new(), waits, share, counted }
     }
 
-    /// The bytes, with their part of the share. What comes of a body of unknown length is counted from here on.
+    /// Returns the bytes with their part of the share. Bytes of a body of unknown length are counted from here on.
     fn held(&mut self, bytes: Bytes) -> Bytes {
         let counted = self.counted.min(bytes.len());
         self.counted -= counted;
@@ -80,7 +80,7 @@ impl Outgoing {
         Bytes::from_owner(Held { bytes, _share: share })
     }
 
-    /// The next bytes of the body, or what else it has.
+    /// Returns the next bytes or trailers of the body.
     fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if self.rest.is_empty() {
             let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
@@ -123,7 +123,7 @@ impl HttpBody for Outgoing {
     fn size_hint(&self) -> SizeHint {
         let rest = self.rest.len() as u64;
         let mut hint = self.body.size_hint();
-        // Never below the lower bound.
+        // The upper bound must not be below the lower bound.
         if let Some(upper) = hint.upper() {
             hint.set_upper(upper + rest);
         }

@@ -1,4 +1,4 @@
-//! What goes on on a connection, as the tasks that have to do with it tell, and whether it goes on long enough.
+//! Activity of a connection, reported by its tasks, and its time limits.
 
 use std::{
     sync::{
@@ -12,32 +12,32 @@ use tollhouse_config::ConnectionSettings;
 
 use super::frames;
 
-/// Requests that a client may take back on one connection beyond those that were answered: HTTP/2 lets it ask for
-/// another one at once, however many are being cleared away.
+/// Maximum requests that a client can reset on one connection beyond the number answered. HTTP/2 lets a client send
+/// another at once, however many are still being cleaned up.
 const TAKEN_BACK: usize = 100;
 
-/// Answers that a connection may leave untaken while the memory for answers is full.
+/// Maximum unread answers of a connection while the memory for answers is full.
 const UNTAKEN: usize = 8;
 
-/// Bytes and frames of overhead that a connection may read before other tasks of its thread have their turn. A frame takes about a
-/// microsecond.
+/// Bytes and overhead frames that a connection can read before other tasks of its thread get a turn. A frame takes
+/// about a microsecond.
 const TURN_BYTES: usize = 64 << 10;
 const TURN_FRAMES: u32 = 256;
 
-/// Looks at a connection within its shortest limit.
+/// Checks of a connection within its shortest time limit, and bounds of the interval.
 const LOOKS: u32 = 4;
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 
-/// Where moments are counted from.
+/// The origin of moments.
 static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// A moment, or none, that several tasks set and ask for.
+/// An optional moment that several tasks set and read.
 #[derive(Debug, Default)]
 pub(super) struct Moment(AtomicU64);
 
 impl Moment {
-    /// Milliseconds, and never 0, which is none.
+    /// Returns milliseconds since [`BASE`], but never 0, which means none.
     fn now() -> u64 {
         u64::try_from(BASE.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
@@ -58,7 +58,7 @@ impl Moment {
         }
     }
 
-    /// True when it is set, and so long ago or longer. Never beyond no limit.
+    /// Returns whether the moment is set and at least `limit` ago. False if there is no limit.
     pub(super) fn beyond(&self, limit: Option<Duration>) -> bool {
         let (at, Some(limit)) = (self.0.load(Relaxed), limit) else { return false };
         at != 0 && Duration::from_millis(Self::now().saturating_sub(at)) >= limit
@@ -69,40 +69,40 @@ impl Moment {
     }
 }
 
-/// How often to look whether one of `limits` is passed; `None` when there is none.
+/// Returns how often to check `limits`, or `None` if there are none.
 pub(super) fn look(limits: &[Option<Duration>]) -> Option<Duration> {
     let shortest = limits.iter().flatten().min()?;
     Some((*shortest / LOOKS).clamp(SHORTEST_LOOK, LONGEST_LOOK))
 }
 
-/// What goes on on one connection.
+/// The activity of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
-    /// Requests being answered, the last byte of the answer included.
+    /// Requests being answered. Each counts until the last byte of its answer.
     answering: AtomicUsize,
     answered: AtomicUsize,
     taken_back: AtomicUsize,
-    /// A request has come.
+    /// A request has arrived.
     asked: AtomicBool,
-    /// One of HTTP/2.
+    /// The latest request used HTTP/2.
     http2: AtomicBool,
-    /// Since when no request is being answered.
+    /// When the last answer ended, while no request is being answered.
     quiet: Moment,
-    /// Since when a head is being sent.
+    /// When the current head began to arrive.
     head: Moment,
-    /// Since when the client takes nothing of what is to be sent.
+    /// When the client stopped reading.
     blocked: Moment,
-    /// Answers that are made and that the client has not taken whole.
+    /// Complete answers that the client has not fully read.
     untaken: AtomicUsize,
-    /// The client leaves too many answers untaken.
+    /// The client leaves too many answers unread.
     hoards: AtomicBool,
-    /// Frames of HTTP/2 that go with the requests and answers so far.
+    /// HTTP/2 frames earned by the requests and answers so far.
     earned: AtomicU64,
-    /// Frames that requests had earned which were refused, and that are not paid for yet.
+    /// Frames earned by requests that were then rejected, and not paid for yet.
     forfeited: AtomicU32,
-    /// More frames came than those, and than the allowances.
+    /// More frames arrived than were earned and allowed.
     flooded: AtomicBool,
-    /// Bytes and frames of overhead that were read since the connection had its turn.
+    /// Bytes and overhead frames read in this turn.
     turn_bytes: AtomicUsize,
     turn_frames: AtomicU32,
 }
@@ -110,22 +110,22 @@ pub(super) struct Pulse {
 /// Why a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overdue {
-    /// A head that takes too long.
+    /// A head takes too long.
     Head,
-    /// No request.
+    /// No request arrives.
     Idle,
-    /// An answer of which nothing is taken.
+    /// The client does not read its answer.
     Unread,
-    /// Requests that were reset.
+    /// The client resets too many requests.
     TakenBack,
-    /// Frames that belong to no request or answer.
+    /// Too many frames belong to no request or answer.
     Frames,
-    /// Answers that are left untaken while the memory for them is full.
+    /// Too many answers are unread while the memory for answers is full.
     Held,
 }
 
 impl Overdue {
-    /// As metrics have it.
+    /// Returns its label in metrics.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Head => "head",
@@ -145,7 +145,7 @@ impl Pulse {
         Arc::new(pulse)
     }
 
-    /// A request has come, and is being answered until what is returned is dropped.
+    /// Records a request, which is being answered until the returned value is dropped.
     pub(super) fn begin(self: &Arc<Self>, http2: bool) -> Answering {
         self.answering.fetch_add(1, Relaxed);
         self.asked.store(true, Relaxed);
@@ -156,68 +156,68 @@ impl Pulse {
         answering
     }
 
-    /// Frames of HTTP/2 that go with the requests and answers so far.
+    /// Returns the HTTP/2 frames earned by the requests and answers so far.
     pub(super) fn earned(&self) -> u64 {
         self.earned.load(Relaxed)
     }
 
-    /// Takes what refused requests cost, in frames of overhead.
+    /// Takes the cost of rejected requests, in overhead frames.
     pub(super) fn take_forfeited(&self) -> u32 {
         if self.forfeited.load(Relaxed) == 0 { 0 } else { self.forfeited.swap(0, Relaxed) }
     }
 
-    /// Notes that more frames came than the connection and its address may send.
+    /// Records that more frames arrived than the connection and its address can send.
     pub(super) fn flood(&self) {
         self.flooded.store(true, Relaxed);
     }
 
-    /// Whether requests come over HTTP/2.
+    /// Returns whether requests use HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         self.http2.load(Relaxed)
     }
 
-    /// Begins a turn of the connection at its thread.
+    /// Begins a turn of the connection on its thread.
     pub(super) fn begin_turn(&self) {
         self.turn_bytes.store(0, Relaxed);
         self.turn_frames.store(0, Relaxed);
     }
 
-    /// Counts bytes that were read in this turn, and the frames of overhead among them.
+    /// Counts bytes read in this turn, and the overhead frames among them.
     pub(super) fn read(&self, bytes: usize, frames: u32) {
         self.turn_bytes.fetch_add(bytes, Relaxed);
         self.turn_frames.fetch_add(frames, Relaxed);
     }
 
-    /// True when other tasks must have their turn before more is read.
+    /// Returns whether other tasks must get a turn before more is read.
     pub(super) fn is_turn_over(&self) -> bool {
         self.turn_bytes.load(Relaxed) >= TURN_BYTES || self.turn_frames.load(Relaxed) >= TURN_FRAMES
     }
 
-    /// The memory for answers is full: the connection is closed if it leaves many of them untaken.
+    /// Records that the memory for answers is full. The connection is closed if it leaves many answers unread.
     pub(super) fn answers_are_full(&self) {
         if self.untaken.load(Relaxed) >= UNTAKEN {
             self.hoards.store(true, Relaxed);
         }
     }
 
-    /// Bytes have come: of a head, when nothing is being answered.
+    /// Records received bytes. They belong to a head if no request is being answered.
     pub(super) fn heard(&self) {
         if self.answering.load(Relaxed) == 0 {
             self.head.set_once();
         }
     }
 
-    /// Bytes have gone out.
+    /// Records that bytes were sent.
     pub(super) fn wrote(&self) {
         self.blocked.clear();
     }
 
-    /// No more bytes can go out for now.
+    /// Records that no more bytes can be sent for now.
     pub(super) fn cannot_write(&self) {
         self.blocked.set_once();
     }
 
-    /// Why the connection is to be closed at once, if it is.
+    /// Returns why the connection must be closed at once, if it must.
     pub(super) fn exceeded(&self) -> Option<Overdue> {
         if self.taken_back.load(Relaxed) > self.answered.load(Relaxed).saturating_add(TAKEN_BACK) {
             return Some(Overdue::TakenBack);
@@ -228,7 +228,8 @@ impl Pulse {
         self.hoards.load(Relaxed).then_some(Overdue::Held)
     }
 
-    /// Why the connection is to be closed, if it is; `stall` is how long its client may take nothing of an answer.
+    /// Returns why the connection must be closed because of a time limit, if it must. `stall` is the maximum time
+    /// without progress in reading an answer.
     pub(super) fn overdue(&self, limits: &ConnectionSettings, stall: Option<Duration>) -> Option<Overdue> {
         if self.blocked.beyond(stall) {
             return Some(Overdue::Unread);
@@ -237,14 +238,14 @@ impl Pulse {
             return None;
         }
         if self.blocked.is_set() {
-            // The end of an answer is still on its way: the connection is idle when that is there.
+            // The end of an answer is still being sent. The connection becomes idle once it has been sent.
             self.quiet.set();
             return None;
         }
         if !self.asked.load(Relaxed) {
             return self.quiet.beyond(limits.head).then_some(Overdue::Head);
         }
-        // What comes between two requests of HTTP/2 need not be a head.
+        // In HTTP/2, bytes between two requests need not be a head.
         if !self.http2.load(Relaxed) && self.head.is_set() {
             return self.head.beyond(limits.head).then_some(Overdue::Head);
         }
@@ -256,14 +257,14 @@ impl Pulse {
 #[derive(Debug)]
 pub(super) struct Answering {
     pulse: Arc<Pulse>,
-    /// Frames go with the request and its answer: those of HTTP/1 have none, and those that are refused earn none.
+    /// The request and its answer earn frames. Those of HTTP/1 and rejected requests earn none.
     earns: bool,
     to_its_end: bool,
     untaken: bool,
 }
 
 impl Answering {
-    /// The answer is made, and waits for its client.
+    /// Records that the answer is complete and waits for the client.
     pub(super) fn made(&mut self) {
         self.untaken = true;
         self.pulse.untaken.fetch_add(1, Relaxed);
@@ -275,20 +276,20 @@ impl Answering {
         }
     }
 
-    /// The request was refused for being one too many, or too large: neither it nor its answer earns anything, and its `fields` cost
-    /// what they took to read.
+    /// Records that the request was rejected as one too many or too large. It and its answer earn nothing, and its
+    /// `fields` cost what they took to parse.
     pub(super) fn refused(&mut self, fields: usize) {
         let earned = if self.earns { u32::try_from(frames::PER_REQUEST).unwrap_or(u32::MAX) } else { 0 };
         self.earns = false;
         self.pulse.forfeited.fetch_add(earned.saturating_add(frames::refusal_cost(fields)), Relaxed);
     }
 
-    /// So many bytes of the answer are handed over.
+    /// Records that this many bytes of the answer were passed on.
     pub(super) fn sends(&self, bytes: usize) {
         self.earn(frames::earned_by(bytes));
     }
 
-    /// The whole answer is on its way.
+    /// Records that the whole answer was passed on.
     pub(super) fn end(&mut self) {
         self.to_its_end = true;
     }

@@ -1,4 +1,4 @@
-//! The operations in OpenAPI 3.1: made of their table, of the schemas beside it, and of the table of faults.
+//! Generates OpenAPI 3.1 for the operations from their table, `schemas.json` and the error table.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,22 +11,22 @@ use tollhouse_front::Code;
 
 use crate::row::{Answers, Row, Whose};
 
-/// The media type of what is written for people.
+/// The media type of the documentation.
 pub(super) const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
-/// What stands in `schemas.json`.
+/// The contents of `schemas.json`.
 #[derive(Deserialize)]
 pub(crate) struct Parts {
-    /// Of bodies and answers, by name.
+    /// Schemas of request and response bodies, by name.
     pub(crate) schemas: BTreeMap<String, Value>,
-    /// Of what queries and headers say, by name: a description and a schema.
+    /// Query parameters and headers, by name: a description and a schema.
     pub(crate) parameters: BTreeMap<String, Value>,
 }
 
 pub(crate) static PARTS: LazyLock<Parts> =
     LazyLock::new(|| serde_json::from_str(include_str!("schemas.json")).expect("the file is JSON of this form"));
 
-/// Every operation of the host, without what differs from host to host.
+/// Returns every operation of the host in OpenAPI, without host-specific data.
 pub(crate) fn described(rows: &[Row]) -> Value {
     json!({
         "openapi": "3.1.0",
@@ -40,7 +40,7 @@ pub(crate) fn described(rows: &[Row]) -> Value {
     })
 }
 
-/// The operations by path and method.
+/// Returns the operations by path and method.
 pub(super) fn paths(rows: &[Row]) -> Map<String, Value> {
     let mut paths = Map::new();
     for row in rows {
@@ -50,7 +50,7 @@ pub(super) fn paths(rows: &[Row]) -> Map<String, Value> {
     paths
 }
 
-/// What the operations refer to.
+/// Returns the components that the operations refer to.
 pub(super) fn components(rows: &[Row]) -> Value {
     let named = rows.iter().flat_map(|row| row.takes.into_iter().chain(row.schema()));
     let schemas: Map<_, _> =
@@ -81,7 +81,7 @@ pub(super) fn components(rows: &[Row]) -> Value {
     })
 }
 
-/// The schemas of these names, and those that they name, on however long a way.
+/// Returns these schemas and all schemas that they refer to, directly or not.
 pub(super) fn reached<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     fn named(value: &'static Value, found: &mut Vec<&'static str>) {
         match value {
@@ -139,7 +139,7 @@ fn operation(row: &Row) -> Value {
     operation
 }
 
-/// A sentence that begins like one.
+/// Capitalizes the first letter of a sentence.
 pub(super) fn capital(what: &str) -> String {
     let mut letters = what.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
@@ -193,7 +193,7 @@ fn refused(row: &Row, codes: &[Code]) -> Value {
     let names: BTreeSet<_> = codes.iter().map(|code| code.row().name).collect();
     let code = json!({ "properties": { "code": { "enum": names } } });
     let schema = match row.takes {
-        // The envelope's `error` is the data of JSON-RPC's.
+        // The error envelope is in `data` of the JSON-RPC error.
         Some("JsonRpc") => json!({ "type": "object", "properties": { "error": { "properties": { "data": code } } } }),
         _ => json!({ "$ref": "#/components/schemas/Error", "properties": { "error": code } }),
     };

@@ -1,4 +1,4 @@
-//! A document as it is sent.
+//! A document, ready to send.
 
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// A document as it is sent. A clone costs nothing.
+/// A document, ready to send. Cloning it is cheap.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     media: &'static str,
@@ -27,11 +27,11 @@ impl Document {
         Self { media, etag: HeaderValue::from_str(&etag).expect("hex digits in quotes"), body }
     }
 
-    /// To who may have it already.
+    /// Returns the response, or 304 if the client already has the document.
     pub(super) fn told(self, headers: &HeaderMap) -> Response {
         let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
         let own = self.etag.to_str().unwrap_or_default();
-        // Compressed it has a weak tag of the same text.
+        // A compressed document has a weak tag with the same text.
         let known = known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == own));
         let told = [(header::ETAG, self.etag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"))];
         if known {
@@ -40,7 +40,7 @@ impl Document {
         (told, [(header::CONTENT_TYPE, HeaderValue::from_static(self.media))], self.body).into_response()
     }
 
-    /// What it says.
+    /// Returns the text.
     #[cfg(test)]
     pub(super) fn text(&self) -> &str {
         str::from_utf8(&self.body).expect("documents are text")

@@ -1,4 +1,4 @@
-//! Documents that are made once for each change of what they tell.
+//! A cache of documents, rebuilt after changes.
 
 use std::{
     sync::{Mutex, OnceLock, PoisonError},
@@ -14,16 +14,16 @@ use super::{
 };
 use crate::row::Row;
 
-/// The documents: what is made of the table of operations once, and the others as they were made last.
+/// The documents: the static ones from the operation table, and the latest of the others.
 #[derive(Debug)]
 pub struct Documents {
-    /// The operations that agents are told of.
+    /// The operations shown to agents.
     pub(super) for_agents: Vec<Row>,
-    /// All of them in OpenAPI, but for what differs from host to host.
+    /// All operations in OpenAPI, without host-specific data.
     pub(super) described: Value,
-    /// The same with that, once somebody has asked for it.
+    /// All operations with host-specific data, built on first use.
     pub(super) whole: OnceLock<Document>,
-    /// For people.
+    /// The documentation.
     pub(super) pages: Vec<Page>,
     pub(super) openapi: Kept,
     pub(super) well_known: Kept,
@@ -31,7 +31,7 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Those of the host at `base_url`, with these operations.
+    /// Returns the documents of the host at `base_url` with these operations.
     #[must_use]
     pub fn new(rows: Vec<Row>, base_url: &str) -> Self {
         let (described, pages) = (described(&rows), pages(&rows, base_url));
@@ -40,21 +40,22 @@ impl Documents {
         Self { for_agents, described, whole: OnceLock::new(), pages, openapi, well_known, llms }
     }
 
-    /// The page of this name.
+    /// Returns the page with this name.
     pub(super) fn page(&self, name: &str) -> Option<&Page> {
         self.pages.iter().find(|page| page.name == name)
     }
 }
 
-/// How long a page is kept, here and by who has read it: what facilitators say of themselves comes and changes without the catalogue.
+/// How long the host and its clients cache a page. It is limited because data from facilitators changes independently
+/// of the catalog.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// The first page of a document, after how many changes of the catalogue it was made, and when.
+/// The first page of a document, with the catalog's change count and the time when it was built.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<Option<(u64, Instant, Document)>>);
 
 impl Kept {
-    /// The first page after so many changes: as it was made for them not long ago, or made now.
+    /// Returns the first page for this change count. Builds it if the cached one is too old.
     pub(super) async fn first<E>(
         &self,
         changes: u64,

@@ -1,5 +1,5 @@
-//! What is written for people, as Markdown: the files of `docs/` as they are in the repository, and a page for each subject of the table
-//! of operations, for the faults, and for what there is to read.
+//! The documentation as Markdown: the files of `docs/`, and generated pages for each subject of operations, for errors,
+//! and for the index.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::row::Row;
 
 static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs");
 
-/// The subjects of operations, and what is about each.
+/// The subjects of operations, with a description.
 const SUBJECTS: &[(&str, &str)] = &[
     ("tools", "Find and call tools, over HTTP and MCP."),
     ("quotes", "What a call costs all in, here and elsewhere."),
@@ -28,28 +28,28 @@ const SUBJECTS: &[(&str, &str)] = &[
     ("health", "Whether the host is well."),
 ];
 
-/// Files that are for somebody.
+/// Files for one kind of reader, largest audience first.
 const READERS: [&str; 4] = ["agents", "builders", "operators", "admins"];
 
-/// Where the host of the repository's examples is.
+/// Addresses of the host in the repository's examples.
 const EXAMPLES: [&str; 3] = ["http://127.0.0.1:4020", "http://localhost:4020", "localhost:4020"];
 
-/// A document.
+/// A page of the documentation.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// What it is asked for by.
+    /// Its name in the URL.
     pub(super) name: String,
     /// Its heading.
     pub(super) title: String,
-    /// What it is about, in a sentence.
+    /// Its description, one sentence.
     pub(super) about: String,
-    /// Of whom it is: the repository's, or made of the tables.
+    /// Whether it is a file or generated.
     pub(super) origin: Origin,
-    /// All of it, as Markdown.
+    /// The full text as Markdown.
     pub(super) document: Document,
 }
 
-/// What there is to say of a document, without what all have in common.
+/// A page without the parts that all pages share.
 struct Draft {
     name: String,
     title: String,
@@ -60,14 +60,14 @@ struct Draft {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Written.
+    /// A file of the repository.
     File,
-    /// Made of the table of operations, or of faults.
+    /// Generated from the table of operations or of errors.
     Table,
 }
 
-/// The documents of the host at `base` with these operations, in the order in which they are listed. Their links say where the host is:
-/// who reads a text may not know any more where it is from.
+/// Returns the pages of the host at `base` with these operations, in listing order. Links are absolute, because a
+/// reader of the text may not know where it is from.
 pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
     let mut files: Vec<_> =
         FILES.files().filter_map(|file| written(file.path().to_str()?.strip_suffix(".md")?, file.contents_utf8()?)).collect();
@@ -81,7 +81,7 @@ pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
     [index].into_iter().chain(drafts).map(|draft| draft.page(base)).collect()
 }
 
-/// Where a file of the repository is listed: those of readers by how many there are of them, then the others by their names.
+/// Returns the sort key of a file: first the files of `READERS` in their order, then the others by name.
 fn place(name: &str) -> (usize, &str) {
     (READERS.iter().position(|reader| *reader == name).unwrap_or(READERS.len()), name)
 }
@@ -95,7 +95,7 @@ impl Draft {
     }
 }
 
-/// A file of the repository: heading, what it is about, text.
+/// Parses a file of the repository into heading, description and text.
 fn written(name: &str, text: &str) -> Option<Draft> {
     let (heading, rest) = text.split_once('\n')?;
     let about = rest.split("\n\n").map(str::trim).find(|part| !part.is_empty() && !part.starts_with(['#', '|', '<']))?;
@@ -115,8 +115,8 @@ fn made(name: &str, title: &str, about: &str, text: &str) -> Draft {
     Draft { name: name.to_owned(), title: title.to_owned(), about: about.to_owned(), origin: Origin::Table, text }
 }
 
-/// The text with whole addresses for its links to other documents. Links out of `docs/` are words: what they lead to is not served, but
-/// for the readme, whose reader is at the index here.
+/// Makes links to other documents absolute. Links out of `docs/` become plain text, because their targets are not
+/// served. The readme's link goes to the index instead.
 fn outward(text: &str, base: &str) -> String {
     let mut parts = text.split("](");
     let mut told = parts.next().unwrap_or_default().to_owned();
@@ -124,7 +124,7 @@ fn outward(text: &str, base: &str) -> String {
         let (target, rest) = part.split_once(')').unwrap_or((part, ""));
         match target.strip_prefix("../") {
             Some("README.md") => _ = write!(told, "]({base}/docs/index.md)"),
-            // It ends with the words of the link.
+            // The text ends with the words of the link.
             Some(_) => _ = told.rfind('[').map(|open| told.remove(open)),
             None if target.starts_with('#') || target.contains("://") => _ = write!(told, "]({target})"),
             None => _ = write!(told, "]({base}/docs/{target})"),
@@ -134,20 +134,20 @@ fn outward(text: &str, base: &str) -> String {
     told
 }
 
-/// The text with examples that ask the host at `base`, and not the one of the repository's.
+/// Replaces the host's address in examples by `base`.
 fn here(text: &str, base: &str) -> String {
     let (mut told, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((at, example)) = EXAMPLES.iter().filter_map(|example| Some((rest.find(example)?, example))).min() {
         let (before, after) = (&rest[..at], &rest[at + example.len()..]);
         told += before;
-        // Another port only begins like that.
+        // A longer port number is a different address.
         told += if after.starts_with(|next: char| next.is_ascii_digit()) { example } else { base };
         rest = after;
     }
     told + rest
 }
 
-/// The words of links alone.
+/// Replaces links by their text.
 fn unlinked(text: &str) -> String {
     let mut told = String::new();
     for part in text.split_inclusive(')') {
@@ -182,7 +182,7 @@ fn errors() -> Draft {
     made("errors", "Errors", "What requests are refused for, and what to do about it.", &text)
 }
 
-/// Every other page, in a line each.
+/// Returns the index: one line for every other page.
 fn index(pages: &[Draft]) -> Draft {
     let mut text = String::new();
     for (heading, origin) in [("Guides", Origin::File), ("API", Origin::Table)] {

@@ -1,4 +1,4 @@
-//! `/llms.txt`: what a language model has to know of the host, in one reading; and the tools in a line each.
+//! `/llms.txt`: an overview of the host for language models, with one line per tool.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -8,17 +8,17 @@ use tollhouse_store::StoreError;
 use super::{library::Origin, plain::plain};
 use crate::services::Offering;
 
-/// Most characters of `/llms.txt`: what clients read of one is not more.
+/// Maximum characters of `/llms.txt`. Clients read no more of such a file.
 const MOST: usize = 20_000;
-/// Most tools that it lists.
+/// Maximum tools listed in it.
 const MOST_TOOLS: usize = 100;
-/// Characters of a tool's title and of its description.
+/// Maximum characters of a tool's title and of its description.
 const TITLE: usize = 60;
 const ABOUT: usize = 80;
-/// Tools of a page of `/llms-tools.txt`.
+/// Tools on a page of `/llms-tools.txt`.
 const PAGE: usize = 200;
 
-/// The document.
+/// Builds the document.
 pub(super) async fn made(offering: &Offering, all: &Snapshot) -> Result<String, StoreError> {
     let base = &offering.base_url;
     let mut text = format!(
@@ -51,7 +51,7 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
 - [Build a tool]({base}/guides/build-a-tool.md): from nothing to a published tool
 "
     );
-    // Those above are told where they are needed.
+    // The text above already links to these pages.
     let told = ["index", "agents", "tools", "errors", "quotes", "receipts", "credits"];
     let list = |text: &mut String, wanted: &dyn Fn(&str, Origin) -> bool| {
         for page in offering.documents.pages.iter().filter(|page| !told.contains(&&*page.name) && wanted(&page.name, page.origin)) {
@@ -89,7 +89,7 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
     Ok(text + &end)
 }
 
-/// The page of tools behind a slug.
+/// Builds the page of tools after a slug.
 pub(super) async fn tools(offering: &Offering, all: &Snapshot, after: &str) -> Result<String, StoreError> {
     let base = &offering.base_url;
     let mut text = format!(
@@ -115,7 +115,7 @@ fn active<'a>(all: &'a Snapshot, after: &str) -> impl Iterator<Item = &'a Arc<En
     all.after(after).filter(|entry| entry.is_active())
 }
 
-/// A tool in a line: slug, price, and the words of its builder.
+/// Returns one line for a tool: slug, price, and the builder's title and description.
 fn line(live: &Shown) -> String {
     let endpoint = &live.endpoint;
     let price = match (endpoint.most_usd().is_zero(), endpoint.metered()) {

@@ -1,4 +1,5 @@
-//! `/openapi.json`: what agents ask for, and tools, with the keys that agents' registries read; `/docs/openapi.json`: all there is.
+//! `/openapi.json`: the operations for agents and paid tools, with the fields that agent registries read.
+//! `/docs/openapi.json`: all operations.
 
 use std::{
     cmp::Reverse,
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::services::Offering;
 
-/// For agents that read this document and nothing else.
+/// Guidance for agents that read only this document.
 const GUIDANCE: &str = "Paid tools answer 402 with an x402 challenge: v2 in the PAYMENT-REQUIRED header, v1 in the body. Repeat the same request \
     with PAYMENT-SIGNATURE (v2) or X-PAYMENT (v1), or with X-Developer-Credit. Only a result that fits the tool's output schema is charged, \
     unless `extra.paymentFlow` is `upfront`: then the tool is charged before it runs. After a lost answer show the same payment with the same request again: it is never charged twice, and GET /ai/payments/{id} says what \
@@ -28,10 +29,10 @@ const GUIDANCE: &str = "Paid tools answer 402 with an x402 challenge: v2 in the 
     most; ?tools=a,b has those of these slugs, ?tag= those with a tag, and `x-next` is the address of all of them, a page at a time. The same \
     tools speak MCP at /ai/mcp. Every operation, management included, is in /docs/openapi.json; /llms.txt says where what is written.";
 
-/// Most slugs that are asked for at once.
+/// Maximum slugs in one request.
 const MAX_NAMED: usize = TOOLS;
 
-/// Which tools are wanted.
+/// The query: which tools to include.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
@@ -40,21 +41,21 @@ pub(super) struct Wanted {
     after: Option<String>,
 }
 
-/// Which tools a document has.
+/// The tools that a document includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Chosen {
     CalledMost,
     Named(Vec<String>),
-    /// Those behind a slug, by name; with a tag, if one is said.
+    /// Tools after a slug, in order of slug, with a tag if one is given.
     Behind(Option<String>, String),
 }
 
 impl Wanted {
-    /// How tools are chosen.
+    /// Parses the query.
     ///
     /// # Errors
     ///
-    /// 400 for names and anything else at once, and for too many names.
+    /// 400 for slugs combined with other parameters, and for too many slugs.
     pub(super) fn read(self) -> Result<Chosen, Fault> {
         match (self.tools, self.tag, self.after) {
             (None, None, None) => Ok(Chosen::CalledMost),
@@ -71,7 +72,7 @@ impl Wanted {
     }
 }
 
-/// The document for agents.
+/// Builds the document for agents.
 pub(super) async fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> Result<Value, StoreError> {
     let base = &offering.base_url;
     let rows = &offering.documents.for_agents;
@@ -122,7 +123,7 @@ pub(super) async fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> 
     Ok(document)
 }
 
-/// The document of every operation.
+/// Builds the document of all operations.
 pub(super) fn whole(offering: &Offering) -> Value {
     let mut document = offering.documents.described.clone();
     document["info"]["contact"] = contact(offering);
@@ -130,7 +131,7 @@ pub(super) fn whole(offering: &Offering) -> Value {
     document
 }
 
-/// The tools that are wanted, as far as they are read. Where they are named, free ones as well.
+/// Iterates over the requested tools, which are read on demand. Free tools are included only if named.
 fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
     match some {
         Chosen::CalledMost => {
@@ -148,10 +149,11 @@ fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<d
     }
 }
 
-/// The paid tools that somebody paid for of late, most called first: one more than the document has room for, at most.
+/// Returns the paid tools that were recently paid for, most called first. There is at most one more than the document
+/// has room for.
 fn called_most<'a>(offering: &Offering, all: &'a Snapshot) -> Vec<&'a Arc<Entry>> {
     let called = offering.about.metrics.called();
-    // Of all that were called, no more are put in order than are taken.
+    // A heap sorts only the tools that are taken.
     let mut ranked: BinaryHeap<_> = called.iter().map(|(id, weight)| (weight, Reverse(id))).collect();
     let mut most = Vec::new();
     while most.len() <= TOOLS

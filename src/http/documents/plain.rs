@@ -1,8 +1,9 @@
-//! Words of builders in documents of the host's: one line, of which no program makes anything but text.
+//! Sanitizes text of builders for the host's documents: one line, without markup.
 
 use tollhouse_base::unseen;
 
-/// At most so many characters of a text, on one line, with nothing in it that Markdown heeds or that turns the direction of writing.
+/// Returns at most `most` characters of a text on one line, without Markdown syntax, invisible characters or direction
+/// changes.
 pub(super) fn plain(text: &str, most: usize) -> String {
     let seen: String = unseen::marked(text).map(|(letter, unseen)| if unseen { ' ' } else { letter }).collect();
     let line = seen.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -11,7 +12,7 @@ pub(super) fn plain(text: &str, most: usize) -> String {
     escaped(&kept)
 }
 
-/// The letters, none of which makes markup, nor a link of an address that stands among them.
+/// Escapes markup, and prevents automatic links.
 fn escaped(letters: &[char]) -> String {
     let mut told = String::with_capacity(letters.len());
     for (at, letter) in letters.iter().enumerate() {
@@ -25,7 +26,7 @@ fn escaped(letters: &[char]) -> String {
             told.push('\\');
         }
         told.push(*letter);
-        // Of mail GitHub looks for when escapes are gone already.
+        // GitHub looks for mail addresses after it has removed escapes.
         let named = before.last().is_some_and(|last| last.is_alphanumeric() || ".+-_".contains(*last));
         if *letter == '@' && named && after.first().is_some_and(|next| next.is_alphanumeric()) {
             told.push(' ');

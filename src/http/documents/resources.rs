@@ -1,4 +1,4 @@
-//! `/.well-known/x402`: nobody's standard, and read by directories all the same.
+//! `/.well-known/x402`: a list of paid resources that directories read, although no standard defines it.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -10,7 +10,7 @@ use tollhouse_store::StoreError;
 use super::paged::{ADDRESSES, paid};
 use crate::services::Offering;
 
-/// The page behind `after`.
+/// Builds the page after the slug `after`.
 pub(super) async fn made(offering: &Offering, all: &Snapshot, after: &str) -> Result<Value, StoreError> {
     let mut page = Vec::new();
     let take = |shown| {
@@ -37,7 +37,7 @@ pub(super) async fn made(offering: &Offering, all: &Snapshot, after: &str) -> Re
     Ok(told)
 }
 
-/// Each way to pay that one of the tools takes, without what differs from tool to tool.
+/// Returns each way to pay that one of the tools accepts, without tool-specific fields.
 fn accepted(offering: &Offering, tools: &[Arc<Shown>]) -> Vec<Value> {
     let (mut alike, mut accepts) = (HashSet::new(), Vec::new());
     for live in tools {

@@ -1,4 +1,4 @@
-//! The page of a subject: its operations as they are asked for, and the schemas that they name.
+//! The page of a subject: its operations and the schemas that they refer to.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::row::{Answers, Row, Whose};
 
-/// The operations of a subject at `base`, one after the other, and the schemas that they name.
+/// Returns the operations of a subject on the host at `base`, followed by their schemas.
 pub(super) fn text(rows: &[&Row], base: &str) -> String {
     let mut text = String::new();
     for row in rows {
@@ -63,7 +63,7 @@ fn operation(text: &mut String, row: &Row, base: &str) {
     }
 }
 
-/// How it is asked for on a command line: what stands in capitals there is to be filled in.
+/// Returns a curl command. Words in capitals are placeholders.
 fn curl(row: &Row, base: &str) -> String {
     let method = match (row.method, row.takes) {
         ("GET", _) | ("POST", Some(_)) => String::new(),
@@ -85,13 +85,13 @@ fn curl(row: &Row, base: &str) -> String {
     format!("curl{method} {url}{}{body}", credential(row.whose))
 }
 
-/// `payoutId` as `PAYOUT_ID`.
+/// Converts `payoutId` to `PAYOUT_ID`.
 fn capitals(name: &str) -> String {
     let apart = |letter: char| letter.is_ascii_uppercase().then_some('_').into_iter().chain([letter.to_ascii_uppercase()]);
     name.chars().flat_map(apart).collect()
 }
 
-/// The header that says who asks.
+/// Returns the curl option for the credential.
 fn credential(whose: Whose) -> &'static str {
     match whose {
         Whose::Everyone => "",
@@ -109,7 +109,7 @@ fn about(schema: &Value) -> String {
     schema["description"].as_str().map(|about| format!("{about}\n\n")).unwrap_or_default()
 }
 
-/// The members of an object, one to a line.
+/// Writes the fields of an object, one per line.
 fn members(text: &mut String, schema: &Value) {
     let Some(properties) = schema["properties"].as_object() else {
         _ = write!(text, "{}.\n\n", capital(&kind(schema)));
@@ -123,7 +123,7 @@ fn members(text: &mut String, schema: &Value) {
     *text += "\n";
 }
 
-/// What a value is, in words.
+/// Describes the type of a value in words.
 fn kind(schema: &Value) -> String {
     if let Some(named) = schema["$ref"].as_str().and_then(|to| to.rsplit('/').next()) {
         return linked(named);

@@ -1,14 +1,15 @@
-//! A tool as an operation of OpenAPI.
+//! A tool as an OpenAPI operation.
 
 use serde_json::{Value, json};
 use tollhouse_catalog::Shown;
 use tollhouse_tool::components;
 
-/// A tool's path item, and the schemas that it names among the components. Generators do not follow references into paths, whose names
-/// have slashes, and make modules of components whose names have dots.
+/// Returns a tool's path item and the component schemas that it refers to. Schemas are components because generators do
+/// not follow references into paths, whose names contain slashes. Their names contain no dots, because generators would
+/// make modules of them.
 pub(super) fn path_item(live: &Shown) -> (Value, Vec<(String, Value)>) {
     let endpoint = &live.endpoint;
-    // No slug has a `_`, so that no two tools have one name.
+    // Slugs contain no `_`, so the names of two tools cannot collide.
     let [input, output] = ["input", "output"].map(|side| format!("{}_{side}", endpoint.slug));
     let schemas = [components(&endpoint.input_schema, &input), components(&endpoint.output_schema, &output)].concat();
     let content = |name: &str| json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/{name}") } } });

@@ -1,4 +1,4 @@
-//! How a task stands, and what it answered, from wherever that is kept.
+//! Looks up the state of a task, and its answer wherever it is stored.
 
 use tollhouse_base::aside::aside;
 use tollhouse_money::Ended;
@@ -12,11 +12,11 @@ use super::{
 use crate::{answer, offer::Dialect, revision::Era};
 
 impl Tasks {
-    /// A task as it is now; `None` when there is none with this id.
+    /// Returns the current state of a task, or `None` if there is no task with this id.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub(crate) async fn get(&self, id: &str) -> Result<Option<Looked>, StoreError> {
         let Some(row) = self.read(id).await? else { return Ok(None) };
         let mut record = row.value.clone();
@@ -29,7 +29,7 @@ impl Tasks {
             batch.replace(&TASKS, &row, &record);
             match batch.commit(&*self.store, Durability::Durable).await {
                 Ok(_) => {}
-                // Somebody else found its end, or it lives.
+                // Another replica recorded its end, or it is still running.
                 Err(StoreError::Conflict) => match self.read(id).await? {
                     Some(now) => record = now.value,
                     None => return Ok(None),
@@ -42,7 +42,7 @@ impl Tasks {
         Ok(Some(Looked::of(id, &record, end, said.unwrap_or_else(|| "running".to_owned()))))
     }
 
-    /// How a task stands, with its answer; `None` where that has gone.
+    /// Returns the state of a task with its answer, or `None` if the answer is gone.
     async fn end_of(&self, id: &str, record: &Record) -> Result<Option<End>, StoreError> {
         let done = match &record.state {
             State::Working => return Ok(Some(End::Working)),
@@ -57,19 +57,19 @@ impl Tasks {
                 match self.gate.ended(payment).await? {
                     Ended::Answer(answer) => Some(paid(payment, answer)),
                     Ended::Lost => return Ok(Some(End::Failed(lost(payment)))),
-                    // Its day is over, a moment before the task's.
+                    // The answer expired just before the task.
                     Ended::Without | Ended::Open | Ended::NotYet | Ended::Owed => None,
                 }
             }
         };
         let Some(done) = done else { return Ok(None) };
-        // Who asks is of the revision that has tasks.
+        // Only the newest revision has tasks.
         let dialect = Dialect { era: Era::Modern, wire: None, dotted: record.dotted };
         let bytes = done.answer.body.len();
         Ok(Some(End::Completed(aside(bytes, || completed(answer::done(&done, &self.base_url, dialect))).await)))
     }
 
-    /// How a task ended whose replica is not this one; `None` while it may still be running or settling.
+    /// Determines how a task of another replica ended. Returns `None` while it may still be running or settling.
     async fn orphan(&self, record: &Record) -> Result<Option<State>, StoreError> {
         let lives = self.replica.living().await?.has(record.holder().as_ref());
         let ended = match &record.payment {

@@ -1,4 +1,4 @@
-//! A task as it is stored, and as it is told.
+//! The stored form of a task, and the form that clients get.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,24 +17,24 @@ use tollhouse_call::Done;
 use tollhouse_money::{PaymentId, StoredAnswer};
 use tollhouse_store::{StoreError, Table, schema};
 
-/// How long a task that was paid for is kept from its start: as long as the answer of its payment.
+/// How long a paid task is kept after its start: as long as the answer of its payment.
 const PAID: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often a client should look.
+/// Suggested polling interval for clients.
 const POLL: Duration = Duration::from_secs(2);
-/// A task as it is stored.
+/// A stored task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Record {
-    /// The id of the replica that runs it. Older versions have put another one here: theirs are gone.
+    /// The id of the replica that runs it. Older versions stored another id here; those processes are gone.
     pub(super) holder: String,
     pub(super) payment: Option<PaymentId>,
     pub(super) state: State,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
-    /// How long it is kept from its start. Those of older hosts are all kept as long as paid ones.
+    /// How long it is kept after its start. Tasks of older versions are kept as long as paid ones.
     #[serde(default = "paid_ms")]
     pub(super) ttl_ms: u64,
-    /// Its client reads a settlement where Vercel's does.
+    /// The client reads settlements under Vercel's key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) dotted: bool,
 }
@@ -42,26 +42,26 @@ tollhouse_store::json_values!(Record);
 
 pub(super) const TASKS: Table<String, Record> = schema::TASKS.holding();
 
-/// How it stands.
+/// The state of a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum State {
     Working,
-    /// A result of `tools/call`, an error of the tool included, as it is sent. Of calls that ended without an answer; older hosts have
-    /// kept all results so.
+    /// A result of `tools/call` as sent, including tool errors, of a call that ended without an answer. Older versions
+    /// stored all results like this.
     Completed(Box<RawValue>),
-    /// With the answer that its payment keeps.
+    /// The answer is stored with the payment.
     Paid,
-    /// With an answer that no payment keeps, and the holder has in memory.
+    /// The answer is not stored with a payment, but in memory of the holder.
     Held,
-    /// The same, in a store that others share.
+    /// Like `Held`, but the answer is in a shared store.
     Answered(Answer),
-    /// An error of JSON-RPC.
+    /// A JSON-RPC error.
     Failed(JsonObject),
     Cancelled,
 }
 
-/// An answer as it is stored with its task.
+/// An answer stored with its task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
@@ -84,7 +84,7 @@ impl Answer {
         self.body.len() + self.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 
-    /// `None` where the body is none that [`Answer::of`] wrote.
+    /// Restores the answer. Returns `None` if [`Answer::of`] did not write the body.
     pub(super) fn done(self) -> Option<Done> {
         let Self { status, headers, body, receipt_id, success } = self;
         let body = STANDARD.decode(body).ok()?.into();
@@ -94,7 +94,7 @@ impl Answer {
 }
 
 impl Record {
-    /// Who runs it.
+    /// Returns the replica that runs it.
     pub(super) fn holder(&self) -> Option<ReplicaId> {
         self.holder.parse().ok()
     }
@@ -103,12 +103,12 @@ impl Record {
         self.holder == replica.as_str()
     }
 
-    /// Whether it is past its time.
+    /// Returns whether the task has expired.
     pub(super) fn is_expired(&self, now: Timestamp) -> bool {
         now.0.saturating_sub(self.created_at.0) > self.ttl_ms
     }
 
-    /// As it is told, its end left out; `said` is of one that runs.
+    /// Returns the form for clients, without the result. `said` is the message of a running task.
     pub(super) fn told(&self, id: &str, said: String) -> Task {
         let status = match self.state {
             State::Working => TaskStatus::Working,
@@ -128,7 +128,7 @@ impl State {
         matches!(self, Self::Working)
     }
 
-    /// Bytes of what is stored of the end, about.
+    /// Returns the approximate bytes of the stored end.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Working | Self::Paid | Self::Held | Self::Cancelled => 0,
@@ -139,23 +139,23 @@ impl State {
     }
 }
 
-/// A task as it is told.
+/// A task as clients get it.
 pub(crate) struct Looked {
     pub(crate) task: GetTaskResult,
-    /// The call's result, which the task itself has empty then.
+    /// The result of the call. `task` then has an empty one.
     result: Option<Box<RawValue>>,
 }
 
-/// The same as it is sent.
+/// A task with its result, as sent.
 #[derive(Serialize)]
 struct WithResult {
     result: Box<RawValue>,
-    /// All else.
+    /// All other fields.
     #[serde(flatten)]
     task: JsonObject,
 }
 
-/// How a task stands, with all that is told of it.
+/// The state of a task with its result.
 pub(super) enum End {
     Working,
     Completed(Box<RawValue>),
@@ -178,7 +178,7 @@ impl Looked {
         Self { task: GetTaskResult::new(DetailedTask::new(task, payload)), result }
     }
 
-    /// The whole of a task that has a result; `None` where rmcp's form has all there is.
+    /// Returns a task that has a result as JSON, or `None` if rmcp's form is complete.
     pub(crate) fn written(&mut self) -> Option<Box<RawValue>> {
         let result = self.result.take()?;
         let mut task = as_object(&self.task);
@@ -187,24 +187,24 @@ impl Looked {
     }
 }
 
-/// What every id starts with.
+/// The prefix of every id.
 const PREFIX: &str = "task_";
-/// Longest id, in bytes.
+/// Maximum id, in bytes.
 const MAX_ID: usize = 64;
 
-/// Whether a text has the form of an id.
+/// Returns whether a text has the form of an id.
 pub(super) fn is_id(id: &str) -> bool {
     id.starts_with(PREFIX) && id.len() <= MAX_ID
 }
 
-/// A time to sort by, and 128 bits that nobody guesses.
+/// Generates an id: a sortable time, and 128 random bits.
 pub(super) fn new_id() -> Result<String, StoreError> {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(|error| StoreError::Away(format!("the system gave no randomness: {error}")))?;
     Ok(format!("{PREFIX}{}{}", CallId::generate().as_str().trim_start_matches(CallId::PREFIX), hex::encode(secret)))
 }
 
-/// What is an object in JSON.
+/// Converts a value that is an object in JSON.
 pub(super) fn as_object(value: &impl Serialize) -> JsonObject {
     match serde_json::to_value(value) {
         Ok(Value::Object(object)) => object,
@@ -212,7 +212,7 @@ pub(super) fn as_object(value: &impl Serialize) -> JsonObject {
     }
 }
 
-/// How long a task that was paid for is kept from its start, in milliseconds.
+/// Returns how long a paid task is kept after its start, in milliseconds.
 pub(super) fn paid_ms() -> u64 {
     u64::try_from(PAID.as_millis()).unwrap_or(u64::MAX)
 }

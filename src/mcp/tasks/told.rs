@@ -1,4 +1,4 @@
-//! Ends of tasks, as MCP tells them.
+//! Conversions of task results to MCP.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use tollhouse_money::{PaymentId, StoredAnswer};
 use super::record::as_object;
 use crate::{answer::ToolAnswer, revision::Era};
 
-/// That the answer of a payment is lost, as JSON-RPC tells it.
+/// Returns the JSON-RPC error for a payment whose answer is lost.
 pub(super) fn lost(payment: &PaymentId) -> JsonObject {
     let fault = Fault::from(&CallError::AnswerLost(payment.clone()));
     as_object(&ErrorData::internal_error(fault.message().to_owned(), Some(fault.error())))
 }
 
-/// That the process that ran a task has ended before it, and nothing was taken.
+/// Returns the error for a task whose process died before its end, with nothing charged.
 pub(super) fn restarted(payment: Option<&PaymentId>) -> JsonObject {
     let message = match payment {
         Some(payment) => {
@@ -28,7 +28,7 @@ pub(super) fn restarted(payment: Option<&PaymentId>) -> JsonObject {
     as_object(&ErrorData::internal_error(message, None))
 }
 
-/// That the process that ran a task has ended before it, and the payment was charged before the run.
+/// Returns the error for a task whose process died before its end, with a payment charged before the run.
 pub(super) fn owed(payment: &PaymentId) -> JsonObject {
     let message = format!(
         "the host was restarted while the call ran; payment `{payment}` was charged before that: call again with the same payment, which runs \
@@ -38,12 +38,12 @@ pub(super) fn owed(payment: &PaymentId) -> JsonObject {
     as_object(&ErrorData::internal_error(message, Some(fault.error())))
 }
 
-/// What a payment has bought.
+/// Returns the answer that a payment bought.
 pub(super) fn paid(payment: &PaymentId, answer: StoredAnswer) -> Done {
     Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true, first: false }
 }
 
-/// Who asks for a task is of the newest revision. Challenges came before the task.
+/// Serializes the result of a task. Only the newest revision has tasks, and challenges come before the task.
 pub(super) fn completed(told: ToolAnswer) -> Box<RawValue> {
     to_raw_value(&told.written(Era::Modern, false)).expect("results have text keys")
 }

@@ -1,8 +1,8 @@
-//! The ends of tasks that no payment keeps: of free calls, and of calls that failed.
+//! Results of tasks whose answers are not stored with payments: of free calls and of failed calls.
 //!
-//! All of them together have so many bytes. Beyond that the oldest go, of whoever has most: of one owner's tools or one address's
-//! calls, and in that group of the address or owner that has most of it. So one who calls, or publishes, without end pushes out their
-//! own.
+//! Their total size is limited. Beyond the limit, the oldest results of the largest user are dropped: the tools of one
+//! owner or the calls of one address, and within that group the address or owner with the most. So a user with endless
+//! calls or tools displaces only their own results.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,30 +14,30 @@ use tollhouse_base::{clock::Timestamp, piles::Piles};
 use tollhouse_call::Done;
 use tollhouse_tool::Owner;
 
-/// What a task counts as beside its answer, in bytes: its row, and what is remembered of it here. So this bounds their number too.
+/// Bytes that a task counts beyond its answer: its row and its entry here. This also limits the number of tasks.
 pub(super) const EACH_BYTES: usize = 2 << 10;
 
-/// Whose task it is.
+/// The tool owner and caller of a task.
 #[derive(Debug, Clone)]
 pub(super) struct Whose {
-    /// Of the tool.
+    /// The owner of the tool.
     pub(super) owner: Owner,
-    /// Of the caller's network.
+    /// The network of the caller.
     pub(super) address: IpAddr,
 }
 
 /// The end of a task.
 pub(super) struct Unpaid {
     pub(super) whose: Whose,
-    /// Of the answer, wherever it lies.
+    /// The size of the answer, wherever it is.
     pub(super) bytes: usize,
-    /// When it is forgotten.
+    /// When it expires.
     pub(super) until: Timestamp,
-    /// The answer, where it lies in memory.
+    /// The answer, if it is in memory.
     pub(super) done: Option<Done>,
 }
 
-/// Those of all tasks that this process has run.
+/// The unpaid tasks that this process ran.
 pub(super) struct UnpaidTasks {
     most: usize,
     kept: Mutex<Kept>,
@@ -47,9 +47,9 @@ pub(super) struct UnpaidTasks {
 struct Kept {
     bytes: usize,
     tasks: HashMap<String, Unpaid>,
-    /// The tasks of each address with tools of each owner. Ids sort by time.
+    /// The tasks by owner and address. Ids sort by time.
     piles: Piles<Owner, IpAddr, String>,
-    /// When each is forgotten.
+    /// When each task expires.
     ends: BTreeSet<(Timestamp, String)>,
 }
 
@@ -58,7 +58,7 @@ impl UnpaidTasks {
         Self { most, kept: Mutex::default() }
     }
 
-    /// Keeps the end of a task: the ids of those that go for it.
+    /// Adds the end of a task. Returns the ids of tasks dropped to make room.
     pub(super) fn put(&self, id: &str, task: Unpaid) -> Vec<String> {
         let mut kept = self.kept();
         kept.add(id, task);
@@ -72,12 +72,12 @@ impl UnpaidTasks {
         gone
     }
 
-    /// The answer of a task, where it lies in memory.
+    /// Returns the answer of a task, if it is in memory.
     pub(super) fn answer(&self, id: &str) -> Option<Done> {
         self.kept().tasks.get(id)?.done.clone()
     }
 
-    /// Forgets those past their time: their ids.
+    /// Removes expired tasks and returns their ids.
     pub(super) fn expire(&self, now: Timestamp) -> Vec<String> {
         let mut kept = self.kept();
         let mut gone = vec![];
@@ -119,13 +119,13 @@ impl Unpaid {
     }
 }
 
-/// Bytes of what a call answered.
+/// Returns the size of an answer, in bytes.
 pub(super) fn bytes_of(done: &Done) -> usize {
     let headers: usize = done.answer.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     done.answer.body.len() + headers
 }
 
-/// A call's end as it is kept in memory: what it answered, and nothing of what was made on the way.
+/// Returns the end of a call in the form kept in memory: the answer without intermediate data.
 pub(super) fn in_memory(done: &Done) -> Done {
     Done { answer: Arc::clone(&done.answer), payment: None, success: done.success, first: false }
 }

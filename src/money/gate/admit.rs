@@ -6,7 +6,7 @@ use tollhouse_base::id::RequestId;
 use tollhouse_telemetry::counted::SLOWED_RUNS;
 
 use super::{
-    Admission, Admit, Gate, Held, Means, Request, Reservation,
+    Admission, Admit, Gate, Held, Means, PAYMENTS, Request, Reservation,
     asked::asked,
     credit_known,
     gas::GasRefusal,
@@ -15,8 +15,8 @@ use super::{
     throttle::{Funds, Running},
 };
 use crate::{
-    Credit, CreditOffer, Offered, Payment, PaymentId, Refusal, Terms, Verdict, WireVersion, offered::checked_key, terms::SETTLE_MARGIN,
-    x402::offer::Shown,
+    Begun, Credit, CreditOffer, Offered, Payment, PaymentId, Refusal, SettleOutcome, State, Terms, Verdict, WireVersion,
+    offered::checked_key, terms::SETTLE_MARGIN, x402::offer::Shown,
 };
 
 /// Maximum remaining validity of an authorization, since its record must be kept that long. Clients sign for the
@@ -66,6 +66,7 @@ impl Gate {
         let mut running = Running {
             payer: payer.clone(),
             tool: terms.slug.clone(),
+            price: terms.price,
             builder: terms.owner.share().to_owned(),
             from: request.from,
             funds: Funds::Balance,
@@ -79,8 +80,9 @@ impl Gate {
         let facilitator = self.facilitators.of(payment.asset.network);
         let balance = tokio::time::timeout(BALANCE_PATIENCE, facilitator.balance(&payment));
         let (verdict, balance) = tokio::join!(asked("verify", facilitator.verify(&payment), Verdict::name), balance);
-        match verdict {
-            Verdict::Valid => {}
+        let has_moved = match verdict {
+            Verdict::Valid => false,
+            Verdict::Invalid { .. } if self.has_moved(&id, &digest, &payment, request).await? => true,
             Verdict::Invalid { reason, message } => {
                 // A concurrent request may have spent it before the facilitator answered.
                 let message = with_flaw(message, &reason, &payment);
@@ -90,8 +92,9 @@ impl Gate {
                 tracing::warn!(payment.id = %id, why, "the facilitator could not verify a payment");
                 return Err(Refusal::FacilitatorUnavailable(why));
             }
-        }
-        let balance = balance.ok().flatten();
+        };
+        // Money that has moved is not in the balance any more.
+        let balance = balance.ok().flatten().filter(|_| !has_moved);
         if balance.is_none() {
             running.funds = Funds::Untold;
         }
@@ -106,7 +109,24 @@ impl Gate {
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
     }
 
-    /// Takes the shares of all limits that a run with this payment needs.
+    /// Whether a payment whose settlement was refused here, for the same request, has moved its money to this host after all: a
+    /// facilitator can refuse a payment and send it later. Nobody's word counts but that of the chain, of the last hour: the settlement
+    /// of another run finds the same.
+    async fn has_moved(&self, id: &PaymentId, digest: &str, payment: &Payment, request: &Request<'_>) -> Result<bool, Refusal> {
+        let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(false) };
+        if record.state != State::Refused || record.digest != digest || record.request != request.binding {
+            return Ok(false);
+        }
+        let facilitator = self.facilitators.of(payment.asset.network);
+        if !facilitator.is_spent(payment).await {
+            return Ok(false);
+        }
+        let begun = Begun { at: self.clock.now(), facilitator: Some(facilitator.identity()), transaction: None };
+        let found = asked("look_up", facilitator.look_up(payment, &begun), SettleOutcome::name).await;
+        Ok(matches!(found, SettleOutcome::Settled(_)))
+    }
+
+    /// Takes of all limits what a run with this payment needs.
     fn hold(&self, running: Running, payment: &Payment, balance: Option<u128>) -> Result<Held, Refusal> {
         let tried = payment.tried_gas();
         let gas = tried.map(|tried| self.gas.hold((&running).into(), tried)).transpose().map_err(|refused| match refused {
@@ -118,7 +138,7 @@ impl Gate {
         })?;
         let place = self.throttle.begin(running).map_err(slowed_by)?;
         let purse = balance.map(|balance| self.purses.hold(payment, balance)).transpose().map_err(slowed_by)?;
-        Ok(Held { place, purse, gas })
+        Ok(Held { place, purse, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
     }
 
     /// Refuses a payment, unless a concurrent request has already bought, or is buying, the same call with it.
@@ -204,6 +224,7 @@ impl Gate {
         let running = Running {
             payer: credit.id.to_string(),
             tool: terms.slug.clone(),
+            price: terms.price,
             builder: terms.owner.share().to_owned(),
             // A credit is bounded by its minted amount, whatever address it is used from.
             from: None,
@@ -213,7 +234,7 @@ impl Gate {
         self.throttle.check(&running).map_err(slowed_by)?;
         let means = Means::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
         let place = self.throttle.begin(running).map_err(slowed_by)?;
-        Ok((means, Held { place, purse: None, gas: None }))
+        Ok((means, Held { place, purse: None, gas: None, by_contract: false }))
     }
 }
 

@@ -130,7 +130,8 @@ impl Gate {
             false => asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name).await,
         };
         let outcome = match outcome {
-            SettleOutcome::Lost(why) => self.settle_again(id, record, &payment, why).await,
+            // A settlement that an admin decides about next is not sent again.
+            SettleOutcome::Lost(why) if !self.is_overdue(record) => self.settle_again(id, record, &payment, why).await,
             outcome => outcome,
         };
         if let Some(burned) = facilitator.take_burned(id).filter(|_| !matches!(outcome, SettleOutcome::Settled(_))) {
@@ -141,6 +142,9 @@ impl Gate {
             } else {
                 self.gas.note_counted(id);
             }
+        }
+        if let Some(excess) = facilitator.take_excess(id) {
+            self.count_excess(&payment, excess);
         }
         let often = self.retries().get(id).is_some_and(Retry::is_old);
         let concluded = self.conclude(id, outcome, None).await;

@@ -1,9 +1,10 @@
 //! Limits on gas that settlements burn without paying.
 //!
-//! If the host sends transactions itself, a reverted one costs its gas key and moves nothing. Burned gas counts for an
-//! hour: per payer, per caller's address, per builder whose tool was run, and in total, over all hosts of a store. A
-//! payer that is a contract can behave differently in the transaction than in the simulation. So the gas limits of its
-//! runs in flight count too.
+//! Where the host sends transactions itself, one that is reverted costs its gas key and moves nothing, and one that pays can cost more than
+//! it pays: a payer that is a contract chooses how much gas its signature takes. What was burned, or was used beyond an ordinary settlement
+//! ([`BurnedGas::ORDINARY`]), counts for an hour: by payer, by the caller's address, by the builder whose tool was run, and in all, at all
+//! hosts of a store together. A payer that is a contract can do in the transaction what it did not do in the trial, so the gas of its runs
+//! under way counts beside, as much as their transactions may use.
 //!
 //! Nobody can close a tool to its customers by burning gas: payers who have not paid for the tool can use only half of
 //! the limits per builder and in total, and contracts among them a quarter.
@@ -37,7 +38,10 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// When a retry is worthwhile if only runs in flight exceed the limit.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Maximum number of payers, of addresses and of builders that are remembered.
+/// Excuses from one address, as a multiple of those of one payer: payers behind one address share it, and new payers cost nothing.
+const EXCUSES_OF_ADDRESS: u32 = 2;
+
+/// Payers, addresses and builders that are remembered, each.
 const MAX_KEYS: usize = 16_384;
 
 /// Limits on gas per hour that settlements burn without paying. `None` means no limit.
@@ -51,7 +55,8 @@ pub struct GasLimits {
     pub of_builder: Option<NonZeroU64>,
     /// In total. Default: 60,000,000.
     pub of_all: Option<NonZeroU64>,
-    /// Maximum number of reverted settlements per payer and hour. Default: 5.
+    /// Reverted settlements of one payer within an hour. So many more are excused where another transaction had moved the money before.
+    /// Default: 5.
     pub reverts: Option<NonZeroU32>,
 }
 
@@ -77,7 +82,7 @@ pub(crate) struct TriedGas {
     pub(crate) by_contract: bool,
 }
 
-/// Gas used by a reverted settlement.
+/// Gas that a reverted settlement has used, or one that paid beyond [`BurnedGas::ORDINARY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurnedGas {
     /// Units of gas.
@@ -86,7 +91,14 @@ pub struct BurnedGas {
     pub wei: u128,
 }
 
-/// The parties for which burned gas counts.
+impl BurnedGas {
+    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer; a wallet's contract that checks a
+    /// signature or a passkey fits in the rest. What a settlement uses beyond it counts like burned gas, though the settlement pays: its
+    /// payer chooses that much, and can pay a millionth of a dollar for it.
+    pub const ORDINARY: u64 = 200_000;
+}
+
+/// Whom burned gas counts for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Burner {
     pub(super) payer: String,
@@ -127,7 +139,9 @@ pub(super) enum GasRefusal {
 struct Burned {
     gas: Recent,
     reverts: Recent,
-    /// Gas that runs in flight may use.
+    /// Reverted settlements that were excused.
+    excused: Recent,
+    /// What runs under way may use.
     held: u64,
     /// Number of runs in flight.
     runs: u32,
@@ -218,12 +232,15 @@ impl GasMeter {
         Ok(GasHold { meter: Arc::clone(self), burner, gas })
     }
 
-    /// Returns whether so much gas was burned that the limits depend on who has paid for a tool of this builder before.
-    pub(super) fn keeps_to_customers(&self, burner: &Burner) -> bool {
+    /// Whether so much was burned that it matters who has paid before for a tool of this builder.
+    pub(super) fn keeps_to_customers(&self, burner: &Burner, from: Option<IpAddr>) -> bool {
         let (state, now) = (self.state(), self.now());
         let is_high = |most: Option<NonZeroU64>, burned: &Burned| most.is_some_and(|most| burned.gas.total(now) >= most.get() / 4);
         let of_builder = burner.builder.as_ref().and_then(|id| state.builders.get(id));
-        is_high(self.limits.of_all, &state.all) || of_builder.is_some_and(|burned| is_high(self.limits.of_builder, burned))
+        let of_address = from.and_then(|from| state.addresses.get(&from.to_string()));
+        is_high(self.limits.of_all, &state.all)
+            || of_builder.is_some_and(|burned| is_high(self.limits.of_builder, burned))
+            || of_address.is_some_and(|burned| is_high(self.limits.of_address, burned))
     }
 
     /// Returns whether the host has ever settled with its own gas.
@@ -239,29 +256,47 @@ impl GasMeter {
     /// Counts the gas burned by a reverted settlement.
     pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) {
         BURNED_GAS.add(burned.gas);
+        self.count(burner, burned, 1);
+    }
+
+    /// Counts what a settlement that paid has used beyond an ordinary one.
+    pub(super) fn exceeded(&self, burner: &Burner, excess: BurnedGas) {
+        self.count(burner, excess, 0);
+    }
+
+    fn count(&self, burner: &Burner, burned: BurnedGas, reverts: u64) {
         let (mut state, now) = (self.state(), self.now());
         state.wei = state.wei.saturating_add(burned.wei);
         let from = state.payers.get(&burner.payer).and_then(|of| of.from);
         state.change(burner, now, |of| {
             of.gas.add(burned.gas, now);
-            of.reverts.add(1, now);
+            of.reverts.add(reverts, now);
         });
         if let Some(from) = from {
             entry(&mut state.addresses, &from.to_string(), now).gas.add(burned.gas, now);
         }
-        state.pending.burned(burner, from, burned.gas);
+        state.pending.burned(burner, from, burned.gas, reverts);
         self.changed.notify_one();
     }
 
-    /// Removes the counts of a payer, its address and a builder for a settlement that did not pay because another
-    /// transaction had already moved the money. The gas is gone, so it still counts in total.
+    /// Takes back what counts against a payer, its address and a builder for a settlement that did not pay, because another transaction
+    /// had moved the money already. The gas is gone, so it still counts in all.
+    ///
+    /// The payer can be the one who sends the other transaction. So only as many are excused as settlements of it may be reverted, and
+    /// [`EXCUSES_OF_ADDRESS`] times as many of an address; beyond that they count like others.
     pub(super) fn excuse(&self, burner: &Burner, burned: BurnedGas) {
         let (mut state, now) = (self.state(), self.now());
         let State { payers, addresses, builders, pending, .. } = &mut *state;
-        let from = payers.get(&burner.payer).and_then(|of| of.from);
+        let most = self.limits.reverts.map(NonZeroU32::get);
+        let payer = entry(payers, &burner.payer, now);
+        if !payer.excuse(most, now) {
+            return;
+        }
+        let most_of_address = most.map(|most| most.saturating_mul(EXCUSES_OF_ADDRESS));
+        let from = payer.from.filter(|from| entry(addresses, &from.to_string(), now).excuse(most_of_address, now));
         let address = from.and_then(|from| addresses.get_mut(&from.to_string()));
         let builder = burner.builder.as_ref().and_then(|id| builders.get_mut(id));
-        for of in payers.get_mut(&burner.payer).into_iter().chain(builder).chain(address) {
+        for of in [Some(payer), builder, address].into_iter().flatten() {
             of.gas.take_back(burned.gas, now);
             of.reverts.take_back(1, now);
         }
@@ -353,7 +388,16 @@ impl Burned {
     }
 
     fn counts(&self, now: Moment) -> bool {
-        self.runs > 0 || self.gas.total(now) > 0 || self.reverts.total(now) > 0
+        self.runs > 0 || [&self.gas, &self.reverts, &self.excused].iter().any(|of| of.total(now) > 0)
+    }
+
+    /// Whether one more reverted settlement is excused, of so many in an hour. `None` is no limit.
+    fn excuse(&mut self, most: Option<u32>, now: Moment) -> bool {
+        if most.is_some_and(|most| self.excused.total(now) >= u64::from(most)) {
+            return false;
+        }
+        self.excused.add(1, now);
+        true
     }
 }
 

@@ -14,6 +14,7 @@ use tollhouse_base::{
     clock::Timestamp,
     id::{CallId, ReceiptId},
 };
+use tollhouse_replica::PAYMENTS_UNRESOLVED;
 use tollhouse_store::{Batch, Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, enter};
 use tollhouse_tool::Owner;
@@ -25,7 +26,7 @@ use super::{
     record::{Kept, Record, SettlementNotice, State, StoredAnswer},
     throttle::{Funds, Place, Running},
 };
-use crate::{PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS};
+use crate::{NOT_SERVED, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED};
 
 /// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
 /// answer.
@@ -107,6 +108,12 @@ impl Gate {
     /// [`SettleError`]; then the handler must not run.
     pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
         enter(Stage::Settle);
+        if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
+            // A host of an earlier version could neither read the payment nor take it up.
+            admission.release().await;
+            let message = "hosts of an earlier version serve the store".to_owned();
+            return Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None });
+        }
         let (id, holder, claim) = (admission.id.clone(), admission.record.holder().to_owned(), admission.claim.take());
         let (payer, kind) = (admission.payer(), admission.kind());
         let (settled, held) = self.take(admission, None, draft).await;
@@ -140,17 +147,21 @@ impl Gate {
         let OwedPayment { id, record } = owed;
         let receipt_id = record.receipt_id.clone().unwrap_or_default();
         let paid = self.paid_receipt(&receipt_id).await?;
-        let is_refunded = match &paid {
-            Some(paid) => REFUNDS.get(&*self.store, &paid.draft.receipt_id).await?.is_some(),
+        let is_back = match &paid {
+            Some(paid) => {
+                let id = &paid.draft.receipt_id;
+                REFUNDS.get(&*self.store, id).await?.is_some() || REORGANIZED.get(&*self.store, id).await?.is_some()
+            }
             None => false,
         };
-        if is_refunded || paid.as_ref().is_none_or(|paid| paid.draft.endpoint_id != terms.endpoint_id) {
+        if is_back || paid.as_ref().is_none_or(|paid| paid.draft.endpoint_id != terms.endpoint_id) {
             return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
         }
         let payer = paid.and_then(|paid| paid.payer);
         let running = Running {
             payer: payer.clone().unwrap_or_default(),
             tool: terms.slug.clone(),
+            price: terms.price,
             builder: terms.owner.share().to_owned(),
             from: request.from,
             // It is already paid, so it counts neither for nor against other payers of the tool.
@@ -174,7 +185,13 @@ impl Gate {
         Ok(Some(OwedRun { gate, told, holder, payer, kind, is_first: false, is_over: false, place, _claim: Some(claim) }))
     }
 
-    /// Returns the details for the payer of this record.
+    /// Returns what the payer of an owed payment is told while no run begins.
+    #[must_use]
+    pub fn unanswered_by(&self, owed: &OwedPayment) -> Unanswered {
+        self.unanswered(owed.id.clone(), &owed.record)
+    }
+
+    /// What the payer of this record is told.
     fn unanswered(&self, payment: PaymentId, record: &Record) -> Unanswered {
         let owed = record.owed.clone().unwrap_or_default();
         Unanswered {
@@ -274,6 +291,12 @@ impl OwedRun {
         let delivering = update(&*gate.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == State::Owed && row.value.holder() == held);
             let Some(row) = row else { return tx.answer::<_, StoreError>(None) };
+            if let Ok(id) = receipt.parse::<ReceiptId>()
+                && tx.get(&REFUNDS, &id).await?.is_some()
+            {
+                // What was refunded buys no answer. The next request with the payment is told so.
+                return tx.answer(None);
+            }
             let Some(paid) = gate_of.paid_receipt(receipt).await? else {
                 return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
             };

@@ -57,7 +57,23 @@ impl Recent {
         oldest.is_some()
     }
 
-    /// Removes up to `amount` from the count, newest first.
+    /// Takes the oldest event away if `paid` is at least its price: the mean price of the events in its slot, from `prices`. False if
+    /// that is too little, `None` if there is no event.
+    pub(super) fn forgive_for(&mut self, prices: &mut Self, paid: u64, now: Moment) -> Option<bool> {
+        self.forget_old(now);
+        prices.forget_old(now);
+        let place = Self::place(self.oldest(now)?);
+        // At least one event is there. A mean that is rounded up is at most the sum.
+        let price = prices.slots[place].div_ceil(self.slots[place]);
+        if paid < price {
+            return Some(false);
+        }
+        self.slots[place] -= 1;
+        prices.slots[place] -= price;
+        Some(true)
+    }
+
+    /// Takes `amount` away again, or as much of it as still counts, the newest first.
     pub(super) fn take_back(&mut self, mut amount: u64, now: Moment) {
         self.forget_old(now);
         for slot in self.slots_in_force(now).collect::<Vec<_>>().into_iter().rev() {
@@ -141,6 +157,23 @@ mod tests {
         assert!(recent.forgive(at(40)));
         assert!(!recent.forgive(at(40)));
         assert_eq!((recent.total(at(40)), recent.wait(at(40))), (0, None));
+    }
+
+    #[test]
+    fn priced_events_are_forgiven_for_their_price_and_all_for_the_sum() {
+        let (mut recent, mut prices) = (Recent::default(), Recent::default());
+        for (price, secs) in [(10, 0), (1, 0), (100, 30)] {
+            recent.add(1, at(secs));
+            prices.add(price, at(secs));
+        }
+        assert_eq!(recent.forgive_for(&mut prices, 5, at(40)), Some(false), "the mean of the oldest slot is 5.5");
+        assert_eq!(recent.forgive_for(&mut prices, 6, at(40)), Some(true));
+        assert_eq!((recent.total(at(40)), prices.total(at(40))), (2, 105));
+        assert_eq!(recent.forgive_for(&mut prices, 5, at(40)), Some(true));
+        assert_eq!(recent.forgive_for(&mut prices, 99, at(40)), Some(false));
+        assert_eq!(recent.forgive_for(&mut prices, 100, at(40)), Some(true));
+        assert_eq!((recent.total(at(40)), prices.total(at(40))), (0, 0));
+        assert_eq!(recent.forgive_for(&mut prices, 100, at(40)), None);
     }
 
     #[test]

@@ -57,8 +57,13 @@ impl Gate {
             Means::X402(payment) => {
                 let network = payment.asset.network;
                 let settled = self.settle_x402(&mut admission, answer, draft).await;
-                let burned = self.facilitators.of(network).take_burned(&id).filter(|_| settled.is_err());
+                let facilitator = self.facilitators.of(network);
+                let burned = facilitator.take_burned(&id).filter(|_| settled.is_err());
                 let mut held = admission.held.take();
+                if let (Some(excess), Some(held)) = (facilitator.take_excess(&id), &mut held) {
+                    self.gas.exceeded(&(&held.place.running).into(), excess);
+                    held.gas = None;
+                }
                 if let (Some(burned), Some(held)) = (burned, &mut held) {
                     self.gas.burned(&(&held.place.running).into(), burned);
                     held.gas = None;
@@ -101,10 +106,11 @@ impl Gate {
         if burned.is_some() {
             self.gas.note_counted(&id);
         }
-        let Held { place, purse, gas } = held;
+        let Held { place, purse, gas, by_contract } = held;
         match settled {
             Ok(_) => place.paid(),
-            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED => place.failed("refused"),
+            // A payer's contract can bring about that its settlement cannot be tried.
+            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED || by_contract => place.failed("refused"),
             Err(SettleError::Unknown { .. }) => {
                 let running = place.running.clone();
                 place.failed("unknown");
@@ -132,7 +138,13 @@ impl Gate {
         }
     }
 
-    /// Counts gas burned by a settlement that is being looked up.
+    /// Counts the gas that a settlement has used beyond an ordinary one which is looked up.
+    pub(super) fn count_excess(&self, payment: &Payment, excess: BurnedGas) {
+        let burner = self.open_runs().get(&payment.id()).map(|run| run.burner.clone());
+        self.gas.exceeded(&burner.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), excess);
+    }
+
+    /// Counts the gas that a settlement has burned which is looked up.
     pub(super) fn count_burned(&self, payment: &Payment, burned: BurnedGas) {
         let burner = {
             let mut open = self.open_runs();
@@ -238,8 +250,8 @@ impl Gate {
         let was_contract = verified.tried_gas().is_some_and(|tried| tried.by_contract);
         let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
-        // Its earlier reservation counts as zero.
-        held.gas = None;
+        // Its own counts for nothing so far.
+        (held.gas, held.by_contract) = (None, true);
         match self.gas.hold((&held.place.running).into(), tried) {
             Ok(gas) => {
                 held.gas = Some(gas);

@@ -1,7 +1,7 @@
 //! Limits on unpaid runs, per payer, per caller's address and per tool.
 //!
-//! A run takes a [`Place`] before its handler starts, so that runs in flight count like failed ones. A place ends in
-//! one of three ways: the run is paid for, which forgives one earlier failure; the run is not paid for, which counts
+//! A run takes a [`Place`] before its handler starts, so that runs under way count like those that have failed. A place ends in one
+//! of three ways: the run is paid for, which forgives one earlier failure of at most that price; the run is not paid for, which counts
 //! for a minute; or there was no run, which counts nothing.
 //!
 //! A payer who pays can have more runs in flight: ten paid runs allow one more. Each unpaid run removes one of these.
@@ -27,7 +27,7 @@ use std::{
 
 use tokio::time::Instant;
 use tollhouse_telemetry::counted::UNPAID_RUNS;
-use tollhouse_tool::Slug;
+use tollhouse_tool::{MicroUsd, Slug};
 
 pub(super) use self::account::Funds;
 use self::{
@@ -70,7 +70,9 @@ pub(super) struct Running {
     /// An address of a network, or the id of a credit.
     pub(super) payer: String,
     pub(super) tool: Slug,
-    /// The tool's owner, by its share name.
+    /// What the run costs.
+    pub(super) price: MicroUsd,
+    /// Whose tool that is, as shares name them.
     pub(super) builder: String,
     /// The caller's IPv4 address, or the first address of its IPv6 /64.
     pub(super) from: Option<IpAddr>,
@@ -129,7 +131,11 @@ impl Throttle {
 
     /// Corrects the count of a run that was found to be paid after it ended.
     pub(super) fn settled_late(&self, running: &Running) {
-        self.accounts().paid(running, self.now());
+        let (mut accounts, now) = (self.accounts(), self.now());
+        if let Some(account) = accounts.payers.get_mut(&running.payer) {
+            account.paid_late(now);
+        }
+        accounts.paid(running, now);
     }
 
     /// Removes one failure of a run that was not its payer's fault.
@@ -137,15 +143,17 @@ impl Throttle {
         let (mut accounts, now) = (self.accounts(), self.now());
         let Running { payer, tool, from, .. } = running;
         let Accounts { payers, addresses, tools, .. } = &mut *accounts;
-        let failed = [payers.get_mut(payer), from.and_then(|from| addresses.get_mut(&from))].into_iter().flatten();
-        let failed = failed.map(|account| &mut account.failed).chain(tools.get_mut(tool).map(|tool| &mut tool.failed));
-        failed.for_each(|failed| _ = failed.forgive(now.at));
+        let accounts = [payers.get_mut(payer), from.and_then(|from| addresses.get_mut(&from))];
+        accounts.into_iter().flatten().for_each(|account| account.excuse(now));
+        if let Some(tool) = tools.get_mut(tool) {
+            tool.failed.forgive(now.at);
+        }
     }
 
-    /// Returns the number of unpaid runs of all payers in the last minute.
+    /// Unpaid runs of the last minute, of all payers. Those that were forgiven stay in it: nobody paid for them.
     pub(super) fn unpaid(&self) -> u64 {
         let now = self.now();
-        self.accounts().payers.values().map(|account| account.failed.total(now.at)).sum()
+        self.accounts().payers.values().map(|account| account.unpaid(now)).sum()
     }
 
     /// Forgets inactive parties, to bound memory.
@@ -204,7 +212,8 @@ impl Accounts {
         account.begin(now);
         if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
             make_room(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
-            self.addresses.entry(from).or_insert_with(|| Account::new(limits.of_address, *funds, now)).begin(now);
+            // What one of its payers pays with says nothing of the address.
+            self.addresses.entry(from).or_insert_with(|| Account::new(limits.of_address, Funds::Balance, now)).begin(now);
         }
         if is_customer {
             if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
@@ -233,7 +242,7 @@ impl Accounts {
     fn failed(&mut self, running: &Running, is_customer: bool, now: Now) {
         let Running { payer, tool, from, .. } = running;
         let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
-        accounts.into_iter().flatten().for_each(|account| account.fail(now));
+        accounts.into_iter().flatten().for_each(|account| account.fail(running.price.0, now));
         self.untold.payer_failed(payer);
         if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
             customer.paid = customer.paid.saturating_sub(1);
@@ -247,7 +256,7 @@ impl Accounts {
     fn paid(&mut self, running: &Running, now: Now) {
         let Running { payer, tool, from, .. } = running;
         let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
-        accounts.into_iter().flatten().for_each(|account| account.pay(now));
+        accounts.into_iter().flatten().for_each(|account| account.pay(running.price.0, now));
         if running.counts_for_tool() {
             let key = (payer.clone(), tool.clone());
             make_room(&mut self.customers, &key, MAX_CUSTOMERS, |customer| (customer.under_way, customer.last));

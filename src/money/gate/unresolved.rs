@@ -90,6 +90,9 @@ pub enum ResolutionError {
     Store(#[from] StoreError),
 }
 
+/// The time for which a host asks at least, however long it was down before, in milliseconds.
+const ASKED_AT_LEAST_MS: u64 = 15 * 60 * 1_000;
+
 impl From<ChainError> for ResolutionError {
     fn from(error: ChainError) -> Self {
         Self::Undecided(error.to_string())
@@ -100,7 +103,8 @@ impl Gate {
     /// Returns whether a settlement has been open for so long that it is no longer looked up.
     pub(super) fn is_overdue(&self, record: &Record) -> bool {
         let most = u64::try_from(self.config.unresolved_after.as_millis()).unwrap_or(u64::MAX);
-        record.state == State::Settling && self.clock.now().0.saturating_sub(record.updated_ms) >= most
+        let since = |at: u64| self.clock.now().0.saturating_sub(at);
+        record.state == State::Settling && since(record.updated_ms) >= most && since(self.begun.0) >= most.min(ASKED_AT_LEAST_MS)
     }
 
     /// Stops looking up an overdue settlement, and frees the limits that it held.

@@ -61,7 +61,9 @@ pub(super) struct Chain {
     pub(super) mined: Option<B256>,
     /// Number of that block.
     pub(super) mined_in: u64,
-    /// Whether the transaction was reverted.
+    /// With so much gas.
+    pub(super) gas_used: u64,
+    /// Whether it was reverted there.
     pub(super) reverts: bool,
     /// A fixed answer to a sent transaction, whatever becomes of it.
     pub(super) sending: Option<Sending>,
@@ -100,6 +102,7 @@ impl Chain {
             most_sent: usize::MAX,
             mined: None,
             mined_in: 100_051,
+            gas_used: 60_000,
             reverts: false,
             sending: None,
         }
@@ -196,8 +199,8 @@ impl Chain {
                         })
                         .collect();
                     let (status, logs) = if self.reverts { ("0x0", vec![]) } else { ("0x1", logs) };
-                    let block = format!("{:#x}", self.mined_in);
-                    json!({ "transactionHash": hash, "status": status, "blockNumber": block, "logs": logs })
+                    let (block, gas) = (format!("{:#x}", self.mined_in), format!("{:#x}", self.gas_used));
+                    json!({ "transactionHash": hash, "status": status, "blockNumber": block, "logs": logs, "gasUsed": gas })
                 }
                 _ => Value::Null,
             },

@@ -78,6 +78,20 @@ async fn settlement_that_is_not_known_counts_as_unpaid_until_it_is_found_settled
     drop(bench.run(payer.pays(99)).await);
 }
 
+/// A wallet said yes before the work and used up its gas after it: 713 runs in 64 s, and none of them counted.
+#[tokio::test]
+async fn run_of_a_contract_that_nobody_settles_counts_as_unpaid() {
+    let bench = Bench::new().await;
+    bench.facilitator.contracts.store(true, Ordering::SeqCst);
+    bench.facilitator.feel(Mood::Away);
+    for nonce in 0..PAYER_LIMIT {
+        let admission = bench.run(Payer::new(1).pays(nonce)).await;
+        bench.settle(admission).await.unwrap_err();
+    }
+    assert_eq!(bound(bench.admit(Payer::new(1).pays(99)).await), Bound::Payer);
+    assert_eq!(bench.gate.unpaid()["runsLastMinute"], PAYER_LIMIT);
+}
+
 #[tokio::test]
 async fn balance_is_held_while_a_settlement_is_open() {
     let bench = Bench::new().await;
@@ -136,7 +150,24 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
     assert_eq!(restarted.gate.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
 }
 
-/// A forged payment that names somebody else takes none of their slots.
+/// A wallet used 947,000 gas in each settlement, paid $0.000001, and nothing counted.
+#[tokio::test]
+async fn gas_beyond_an_ordinary_settlement_counts_for_its_payer_though_it_paid() {
+    let bench = Bench::new().await;
+    let excess = Some(BurnedGas { gas: 747_000, wei: 1 });
+    *bench.facilitator.excess.lock().unwrap() = excess;
+    bench.buy(Payer::new(1).pays(1)).await;
+    bench.facilitator.feel(Mood::Unsure);
+    let admission = bench.run(Payer::new(1).pays(2)).await;
+    bench.settle(admission).await.unwrap_err();
+    *bench.facilitator.excess.lock().unwrap() = excess;
+    bench.facilitator.feel(Mood::Honest);
+    bench.restart_questions().await;
+    let told = bench.gate.unpaid()["gas"].clone();
+    assert_eq!((&told["burnedLastHour"], &told["revertedLastHour"]), (&json!(1_494_000), &json!(0)), "{told}");
+}
+
+/// A forged payment that names somebody else takes nothing of theirs.
 #[tokio::test]
 async fn payments_that_do_not_verify_take_no_place() {
     let bench = Bench::new().await;

@@ -62,7 +62,7 @@ pub fn bound(schema: &Value) -> Result<(), SchemaError> {
     }
 }
 
-/// The JSON Pointer of `part`, which is in `schema`.
+/// Returns the JSON Pointer of `part` within `schema`.
 fn pointer_to(schema: &Value, part: &Value) -> Option<String> {
     if std::ptr::eq(schema, part) {
         return Some(String::new());
@@ -169,7 +169,7 @@ struct Count<'s, 'n> {
     /// Counts of parts. `None` while a part's own parts are being counted: meeting it again means recursion.
     counted: HashMap<usize, Option<u64>>,
     open: Vec<Open<'s>>,
-    /// All schemas that were counted, with those that each applies to the value itself.
+    /// All counted schemas, each with the subschemas that apply to the same value.
     reached: Vec<(&'s Value, Vec<&'s Value>)>,
 }
 
@@ -216,12 +216,13 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         Ok(())
     }
 
-    /// A schema that applies itself to the value that it is applied to, on whatever way: whether a value fits it is never decided.
+    /// Returns a schema that applies itself to its own value, directly or through others. Validation with it would
+    /// never end.
     fn looped(&self) -> Option<&'s Value> {
         let key = |schema: &Value| std::ptr::from_ref(schema).addr();
         let same: HashMap<usize, &[&'s Value]> = self.reached.iter().map(|(schema, same)| (key(schema), &same[..])).collect();
         let of = |schema: &Value| same.get(&key(schema)).map_or(vec![], |same| same.to_vec());
-        // True while it is on the way.
+        // True while the schema is on the current path.
         let mut met: HashMap<usize, bool> = HashMap::new();
         let mut way: Vec<(&'s Value, Vec<&'s Value>)> = Vec::new();
         for (start, _) in &self.reached {
@@ -313,7 +314,7 @@ impl<'s, 'n: 's> Count<'s, 'n> {
     }
 }
 
-/// Those of the parts of a schema that it applies to the value itself.
+/// Returns the subschemas of a schema that apply to the same value.
 fn of_the_same_value<'s>(parts: &[(Part<'s>, Step<'s>)]) -> Vec<&'s Value> {
     let is_same = |step: &Step<'_>| match step {
         Step::To(_) => true,
@@ -327,7 +328,7 @@ fn of_the_same_value<'s>(parts: &[(Part<'s>, Step<'s>)]) -> Vec<&'s Value> {
         .filter_map(|(part, _)| match *part {
             Part::Schema(schema) => Some(schema),
             Part::AnyOf([schema]) => Some(*schema),
-            // Which one is meant depends on the way.
+            // Which one it refers to depends on the path.
             Part::AnyOf(_) => None,
         })
         .collect()
@@ -434,7 +435,7 @@ mod tests {
             assert!(pointers.contains(&error.pointer.as_str()), "{schema}: {error:?}");
             assert!(error.message.contains("refers to itself"), "{error:?}");
         }
-        // What goes on to parts of the value ends with it, and what nothing applies does no harm.
+        // A recursion into parts of the value ends with the value. A loop that is never applied is harmless.
         for schema in [
             json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "$ref": "#" } }] }),
             json!({ "properties": { "next": { "anyOf": [{ "$ref": "#" }, { "type": "null" }] } } }),

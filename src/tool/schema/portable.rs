@@ -342,7 +342,7 @@ pub fn components(schema: &Value, name: &str) -> Vec<(String, Value)> {
     moving.definitions_of(&mut whole, "", name);
     let Moving { mut components, moved, .. } = moving;
     components[0].1 = whole;
-    // By the definition that is nearest to the end of a reference.
+    // Use the definition closest to the end of the reference.
     let follow = |to: &str| {
         let below = to.strip_prefix(&root).unwrap_or_default();
         let ends = below.match_indices('/').map(|(at, _)| at).chain([below.len()]).collect::<Vec<_>>();
@@ -353,16 +353,16 @@ pub fn components(schema: &Value, name: &str) -> Vec<(String, Value)> {
     components
 }
 
-/// Definitions that become components.
+/// Moves definitions to components.
 struct Moving {
     components: Vec<(String, Value)>,
-    /// The names of the components by the JSON Pointer to where each was, as fragments have it.
+    /// Component names by the former JSON Pointer of each definition, in fragment form.
     moved: HashMap<String, String>,
     taken: HashSet<String>,
 }
 
 impl Moving {
-    /// Takes the definitions out of a schema that is at `pointer`, a part of the component `name`.
+    /// Moves the definitions out of a schema at `pointer`, which is a part of the component `name`.
     fn definitions_of(&mut self, schema: &mut Value, pointer: &str, name: &str) {
         let Value::Object(members) = schema else { return };
         for holder in ["$defs", "definitions"] {

@@ -177,7 +177,7 @@ async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
         .said("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 300…");
 }
 
-/// A folder with a handler that imports, and a case of what it answers.
+/// Creates a folder with a handler that imports a package, and a test case for its output.
 async fn importing(shell: &Shell, name: &str, handler: &str, output: &Value) -> PathBuf {
     let folder = begun(shell, &format!("uses-{name}")).await;
     fs::remove_file(folder.join("handler.ts")).unwrap();
@@ -188,7 +188,7 @@ async fn importing(shell: &Shell, name: &str, handler: &str, output: &Value) -> 
     folder
 }
 
-/// Each of them takes `Function` or `eval` along as it loads, and makes nothing of it.
+/// Each of them references `Function` or `eval` when it loads, but does not call it.
 #[tokio::test]
 async fn packages_that_only_know_of_code_from_strings_run_without_a_warning() {
     let shell = Shell::new();
@@ -221,7 +221,7 @@ async fn packages_that_only_know_of_code_from_strings_run_without_a_warning() {
     }
 }
 
-/// They were told so at their first paid call.
+/// Builders once learned of this only at their first paid call.
 #[tokio::test]
 async fn packages_that_make_code_from_strings_are_warned_of_with_their_line() {
     let shell = Shell::new();

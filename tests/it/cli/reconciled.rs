@@ -44,7 +44,8 @@ async fn transfers_that_no_receipt_names_and_receipts_without_a_transfer_are_lis
     admin.run(&["reconcile", "--network", "solana"]).await.is(1);
 }
 
-/// A store of before transactions were recorded may have two receipts of one: a facilitator named it twice, and was believed.
+/// In a store from before transactions were recorded, two receipts can name one transaction, because a facilitator
+/// named it twice.
 #[tokio::test]
 async fn a_transaction_that_two_receipts_of_an_older_store_name_is_listed_with_both() {
     let chain = Chain::start().await;

@@ -21,8 +21,8 @@ const DELETIONS: [usize; 2] = [2, 5];
 /// Duration of each request to the bucket.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// How much longer a payment may take beside them: all of them in the long form (`cargo xtask cluster`), on a machine that does nothing
-/// else, and 19 in 20 in the short one, beside other tests.
+/// Maximum extra time of a payment during deletions: for all payments in the long form (`cargo xtask cluster`), which
+/// has the machine for itself, and for 19 of 20 in the short form, which runs beside other tests.
 const DELAYED_AT_MOST: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(200)];
 
 /// Number of files that one call writes.

@@ -1,21 +1,21 @@
-//! A payer's balance is held by all hosts of a store together.
+//! All hosts of a store hold a payer's balance together.
 
 use super::*;
 
-/// Takes long enough for another host to be asked meanwhile.
+/// Runs long enough for a call to another host.
 const SLOW: &str = "export default async () => {
     await new Promise((done) => setTimeout(done, 3_000));
     return {};
 };";
 
-/// One cent for two hosts let a run begin at each.
+/// One cent once bought a run at each of two hosts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payer_with_a_balance_for_one_call_runs_one_at_all_hosts_together() {
     let cluster = Cluster::start(2).await;
     let [one, other] = &cluster.hosts[..] else { unreachable!("there are two") };
     one.publish(&js("slow", 0.001, SLOW)).await;
     let challenge = one.challenge("slow").await;
-    // Hosts hold balances together once each knows that the other one does.
+    // Hosts hold balances together once each has noticed the other.
     let (payer, running) = eventually("the second run is refused", TAKEN_UP_WITHIN, async || {
         let payer = Payer::funded(one, 0.001).await;
         let payments = [payer.pay(&challenge), payer.pay(&challenge)];

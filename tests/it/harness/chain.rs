@@ -172,9 +172,9 @@ impl Chain {
         self.send(mint).await;
     }
 
-    /// Takes all dollars from an address, without a transaction.
+    /// Removes all dollars from an address, without a transaction.
     pub async fn empty(&self, of: &str) {
-        // `balanceOf` is the first of the token's variables.
+        // `balanceOf` is in the first storage slot of the token.
         let slot = keccak256([of.parse::<Address>().unwrap().into_word().0, [0; 32]].concat());
         self.rpc("anvil_setStorageAt", json!([self.known.1, slot, format!("0x{}", "0".repeat(64))])).await;
         assert_eq!(self.balance(of).await, 0);

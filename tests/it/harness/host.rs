@@ -431,7 +431,7 @@ impl Host {
         micros(&self.get(&format!("/dev/faucet?address={address}")).await.is(200).json()["balanceUsd"])
     }
 
-    /// The state of a payment, as an admin sees it; `None` when the host has never reserved it.
+    /// Returns the state of a payment for an admin, or `None` if the host never reserved it.
     pub async fn payment(&self, id: &str) -> Option<Value> {
         let answer = self.send(self.request(Method::GET, &format!("/ai/payments/{id}")).header("x-admin-token", &self.admin)).await;
         if answer.status == 404 {

@@ -1,4 +1,4 @@
-//! A reverse proxy: Debian's nginx as it is installed, on loopback.
+//! A reverse proxy: Debian's nginx, on loopback.
 
 use std::{
     fs,
@@ -13,19 +13,19 @@ use tempfile::TempDir;
 
 use super::process::signal;
 
-/// Where Debian's package puts it.
+/// The path in Debian's package.
 const PROGRAM: &str = "/usr/sbin/nginx";
 
-/// How long it may take to start.
+/// Maximum time to start.
 const STARTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A place for a proxy, which is known before what it stands for.
+/// A port for a proxy, known before the host that it forwards to.
 pub struct Place {
     listener: TcpListener,
     pub url: String,
 }
 
-/// A proxy before one host. It ends when it is dropped.
+/// A proxy for one host. Dropping it stops it.
 pub struct Nginx {
     _folder: TempDir,
     process: Child,
@@ -38,7 +38,8 @@ impl Place {
         Self { listener, url }
     }
 
-    /// Starts a proxy here that passes everything on to `host`, with `settings` in its `server` block. All else is as nginx has it.
+    /// Starts a proxy that forwards everything to `host`, with `settings` in its `server` block and nginx's defaults
+    /// otherwise.
     pub fn serve(&self, host: &str, settings: &str) -> Nginx {
         let folder = tempfile::tempdir().unwrap();
         let address = self.listener.local_addr().unwrap();
@@ -50,7 +51,7 @@ impl Place {
         fs::write(folder.path().join("nginx.conf"), set).unwrap();
         let mut command = Command::new(PROGRAM);
         command.arg("-p").arg(folder.path()).args(["-c", "nginx.conf", "-e", "stderr"]);
-        // The port stays ours: nginx is given what listens, as one that takes over from another.
+        // Keep the port: nginx inherits the listening socket, as in an upgrade of its binary.
         let listener = OwnedFd::from(self.listener.try_clone().unwrap());
         command.env("NGINX", "0;").stdin(listener).stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = command.spawn().expect("no nginx: `cargo xtask test` installs Debian's");
@@ -66,7 +67,7 @@ impl Place {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Its workers end with it, where it is asked to.
+        // SIGTERM also ends its worker processes.
         signal(i32::try_from(self.process.id()).unwrap(), Signal::TERM);
         _ = self.process.wait();
     }

@@ -88,7 +88,7 @@ impl Raw {
         (head, String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// The next line, without its end.
+    /// Reads the next line, without its end.
     pub async fn line(&mut self) -> String {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {

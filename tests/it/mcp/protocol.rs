@@ -326,7 +326,7 @@ async fn methods_of_another_revision_are_unknown() {
         assert_eq!((&error["data"]["code"], &error["data"]["charged"]), (&json!("not_found"), &json!(false)), "{error}");
         assert!(error["data"]["requestId"].is_string(), "{error}");
     };
-    // What says that it is of 2026-07-28 is not answered by the handshake of the older ones.
+    // A request that names 2026-07-28 does not get the older revisions' handshake.
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
     let params =
         json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" }, "_meta": meta });
@@ -335,13 +335,13 @@ async fn methods_of_another_revision_are_unknown() {
         told(&send(&greeting, revision).await.fails(404, -32601), "initialize");
     }
     host.mcp().ask("initialize", params).await.fails(404, -32601);
-    // The stream of changes is of 2026-07-28 alone.
+    // Only 2026-07-28 has the stream of changes.
     let listen =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": { "notifications": { "toolsListChanged": true } } });
     for revision in [None, Some("2025-03-26"), Some("2025-11-25")] {
         told(&send(&listen, revision).await.fails(200, -32601), "subscriptions/listen");
     }
-    // With other parameters it is as unknown.
+    // Invalid parameters do not change that.
     told(
         &send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen" }), None).await.fails(200, -32601),
         "subscriptions/listen",

@@ -94,7 +94,7 @@ fn complaints(text: &str) -> String {
     format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr))
 }
 
-/// Each alert of the rules with series that begin it: what is counted, how much a minute, and the labels of the alert.
+/// Each alert rule with series that trigger it: the series, values per minute, and the labels of the alert.
 const ALERTS: &[(&str, &str, &str, &str)] = &[
     ("TollhouseManyUnpaidRuns", r#"tollhouse_unpaid_runs_total{job="t",instance="h",why="failed"}"#, "0+200x30", r#"instance: h"#),
     ("TollhouseGasBurned", r#"tollhouse_burned_gas_total{job="t",instance="h"}"#, "0+1500000x30", r#"job: t"#),
@@ -119,7 +119,7 @@ const ALERTS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// By promtool, which reads the rules and runs them over series.
+/// promtool reads the rules and runs them over the series.
 #[test]
 fn alert_rules_of_the_documents_begin_when_they_should() {
     let folder = tempfile::tempdir().unwrap();

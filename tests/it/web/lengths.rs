@@ -1,4 +1,4 @@
-//! How much a form lets people type: as much as its operation takes, and no more.
+//! The maximum lengths of form fields are those of the operations.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -14,10 +14,10 @@ use crate::{
 };
 
 const SOURCE: &str = "export default () => ({});";
-/// Waits for an admin.
+/// A handler that waits for an admin's approval.
 const EVALUATES: &str = "export default () => eval('1');";
 
-/// The `maxlength` of the field of this name.
+/// Returns the `maxlength` of a field.
 #[track_caller]
 fn longest(page: &str, name: &str) -> usize {
     let inputs = page.split("<input").skip(1).map(|rest| rest.split('>').next().unwrap());
@@ -26,9 +26,9 @@ fn longest(page: &str, name: &str) -> usize {
     all.first().unwrap_or_else(|| panic!("{name} has no maxlength: {page}")).parse().unwrap()
 }
 
-/// Sends one character more than a field lets people type, which is refused, and as many, which are taken.
+/// Checks that one character more than the field allows is rejected, and that the maximum is accepted.
 async fn takes_as_much(what: &str, longest: usize, send: impl AsyncFn(String) -> Answer) {
-    // Characters count, and not their bytes.
+    // Characters count, not bytes.
     let refused = send("é".repeat(longest + 1)).await;
     assert!((400..500).contains(&refused.status), "{what}, {} characters: {refused:?}", longest + 1);
     let taken = send("é".repeat(longest)).await;

@@ -37,7 +37,7 @@ impl Request {
         Self::of("PATCH", path, "application/json", body)
     }
 
-    /// A form of a page, filled in and escaped.
+    /// Returns the submission of a form, with fields that are already encoded.
     pub(crate) fn form(path: &str, fields: &str) -> Self {
         Self::of("POST", path, "application/x-www-form-urlencoded", fields)
     }

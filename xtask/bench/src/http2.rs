@@ -18,7 +18,7 @@ const PRIORITY: u8 = 2;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
-/// A kind that no specification has.
+/// A frame type that no specification defines.
 const UNKNOWN: u8 = 0xee;
 
 const END_STREAM: u8 = 1;
@@ -41,20 +41,20 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A request, in HPACK without Huffman's code.
+/// A request, in HPACK without Huffman coding.
 #[derive(Debug, Clone)]
 pub(crate) enum Asked {
     Get(&'static str),
-    /// With these fields, by lower-case names, and this body.
+    /// With header fields, named in lower case, and a body.
     Post(&'static str, Vec<(&'static str, &'static str)>, String),
-    /// The head of a `POST` whose body does not come.
+    /// The head of a `POST` without its body.
     Head(&'static str),
-    /// `GET` with so many fields of a byte each.
+    /// `GET` with this many fields of one byte each.
     Fields(&'static str, usize),
 }
 
 impl Asked {
-    /// On a stream of its own.
+    /// Returns the frames of the request on this stream.
     fn frames(&self, stream: u32) -> Vec<u8> {
         let (method, path) = match self {
             Self::Get(path) | Self::Fields(path, _) => (0x82, path),
@@ -67,7 +67,7 @@ impl Asked {
         }
         match self {
             Self::Get(_) => {}
-            // `accept-encoding: gzip, deflate` of the static table.
+            // `accept-encoding: gzip, deflate` in the static table.
             Self::Fields(_, count) => payload.resize(payload.len() + count, 0x80 | 16),
             Self::Head(_) => return frame(HEADERS, END_HEADERS, stream, &payload),
             Self::Post(_, fields, body) => {
@@ -84,7 +84,7 @@ impl Asked {
     }
 }
 
-/// A text of fewer than 127 bytes, as HPACK has it.
+/// Encodes a text of fewer than 127 bytes for HPACK.
 fn text(text: &str) -> Vec<u8> {
     [&[u8::try_from(text.len()).unwrap_or(0)][..], text.as_bytes()].concat()
 }
@@ -136,15 +136,15 @@ pub(crate) enum Flood {
     /// `PING` frames with `ACK`, which answer nothing.
     Pongs,
     Settings,
-    /// `WINDOW_UPDATE` of the connection, by a byte.
+    /// `WINDOW_UPDATE` of the connection, by one byte.
     Windows,
     /// `PRIORITY` of a stream that was never opened.
     Priorities,
-    /// Frames that are to be passed over.
+    /// Frames that the host must ignore.
     Unknown,
 }
 
-/// Asks this so often a second and takes nothing of the answers: 80 streams a connection.
+/// Sends this request `pace` times per second and reads no answers. Each connection has 80 streams.
 pub(crate) fn hoard(address: SocketAddr, asked: &Asked, pace: f64, ending: &AtomicBool) -> Sent {
     let (began, mut sent, mut held) = (Instant::now(), Sent::default(), vec![]);
     let mut on_one = u32::MAX;

@@ -9,7 +9,7 @@ pub(crate) struct Options {
     pub(crate) worker: PathBuf,
     pub(crate) engine: String,
     pub(crate) seconds: u64,
-    /// Whether to show that each row of `victims` works, and to measure nothing.
+    /// Whether to check only that each row of `victims` works, without measuring.
     pub(crate) short: bool,
     /// Receipts of the longest history.
     pub(crate) most: u64,

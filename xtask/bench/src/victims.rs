@@ -1,8 +1,7 @@
 //! Measures the effect of one address on others, on a host with 10,000 endpoints: a victim's calls
 //! per second and p99 during each attack, relative to those without, in turns.
-//!
-//! An attacker asks as often as the host lets one address ask by default, over eight connections of an address of
-//! its own, or holds connections open. Two aims are printed as passed or not: a p99 below twice that without the attack, and 300 MB.
+//! An attacker uses all that one address may by default, over eight connections, or holds connections open.
+//! Prints whether two aims are met: a p99 below twice that without the attack, and at most 300 MB.
 
 mod bounded;
 
@@ -43,12 +42,12 @@ const VICTIMS: usize = 8;
 const JS_PACE: f64 = 100.0;
 /// Requests to `/health/live` per second.
 const LOOKS: f64 = 50.0;
-/// How long the victims call in a turn; the second in the short form, which shows that each row works and measures nothing.
+/// How long the victims call in a turn. The second is for the short form, which only checks that each row works.
 const SPAN: Duration = Duration::from_secs(1);
 const SHORT_SPAN: Duration = Duration::from_millis(200);
-/// Endpoints of the short form.
+/// Number of endpoints in the short form.
 const SHORT_ENDPOINTS: usize = 100;
-/// What the host promises beside one address: how many times longer a call may take, and the memory that it holds, in megabytes.
+/// The host's promises during an attack from one address: maximum slowdown factor, and maximum memory in megabytes.
 const MOST_SLOWER: f64 = 2.0;
 const MOST_MB: u64 = 300;
 /// Maximum time that an attacker waits for an answer.
@@ -67,16 +66,15 @@ enum Attack {
     Holds(usize, Vec<u8>),
     /// Sends frames that belong to no request over a number of HTTP/2 connections.
     Floods(usize, Flood),
-    /// Asks this over HTTP/2, as often as an address may, and takes nothing of the answers.
+    /// Sends this over HTTP/2 as often as an address can, and reads no answers.
     Hoards(Asked),
-    /// Asks this so many times a second, each time from another address, which is a key of every limiter.
+    /// Sends this many requests per second, each from another address, which is a key of every limiter.
     Moves(Request, f64),
     /// Does all of these at the same time.
     Together(Vec<Arc<Attack>>),
 }
 
-/// The outcome of an attack: answers by status, with 0 for no answer and for connections refused or
-/// closed.
+/// The outcome of an attack: answers by status. 0 stands for no answer, and for refused or closed connections.
 type Met = BTreeMap<u16, usize>;
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
@@ -343,7 +341,7 @@ impl Sum {
     }
 }
 
-/// Calls for so long.
+/// Lets the victims call for `span`.
 fn victims(host: &Host, victim: &str, span: Duration) -> Result<(Vec<Duration>, Duration), Failure> {
     let over_http = Request::post(&format!("/tools/{victim}"), INPUT);
     let requests: Vec<_> =

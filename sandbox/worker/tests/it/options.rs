@@ -49,7 +49,7 @@ fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_se
         ("ctx.charge('0.01', { currency: 'EUR' })", "ctx.charge has no options: it takes an amount in dollars alone"),
         ("ctx.charge('0.01', 'EUR')", "ctx.charge has no options: it takes an amount in dollars alone"),
         ("ctx.progress('half', 0.5, { to: 'caller' })", "ctx.progress has no options"),
-        // Arguments that nothing takes.
+        // Surplus arguments.
         (
             "ctx.httpGetJson('https://a.example/', { timeoutMs: 5 }, { headers: {} })",
             "ctx.httpGetJson takes at most 2 arguments: all options stand in one object",

@@ -174,7 +174,7 @@ fn patterns_that_look_around_are_matched_within_their_bound() {
     assert!(problems[0].message.contains("steps back"), "{problems:?}");
 }
 
-/// Each row was asked of Node 20: `new RegExp(pattern, 'u').test(text)`.
+/// The expected results are those of Node 20: `new RegExp(pattern, 'u').test(text)`.
 #[test]
 fn patterns_match_what_ecmascript_matches() {
     for (pattern, text, right) in [
@@ -257,7 +257,7 @@ fn a_rewritten_pattern_keeps_its_name_its_neighbors_and_its_references() {
     assert_eq!(problems[0].message, "the value does not match \"^x.$\"");
 }
 
-/// A reference with a space in it is no URI, and is common; ajv reads both.
+/// A reference that contains a space is not a valid URI, but is common. ajv accepts both forms.
 #[test]
 fn a_reference_to_a_name_with_a_space_is_found() {
     for reference in ["#/definitions/My Tool", "#/definitions/My%20Tool", "#/$defs/My Tool"] {

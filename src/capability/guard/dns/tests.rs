@@ -188,7 +188,8 @@ async fn addresses_of_both_versions_are_an_answer_those_of_version_4_first() {
     assert_eq!(found(&Dns::new(server.settings()), "both.dev").await.unwrap(), [address(1), six]);
 }
 
-/// A server that answers each alias with the next one: `N.chain.dev` with `N-1.chain.dev`, and `a.loop.dev` with itself in the end.
+/// Starts a server that answers each alias with the next one: `N.chain.dev` with `N-1.chain.dev`. `a.loop.dev` leads
+/// back to itself.
 async fn aliasing() -> NameServer {
     let aliases = |name: &str| match name {
         "a.loop.dev" => Some("b.loop.dev".to_owned()),

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Asset, Begun, Payment, SettleOutcome,
-    facilitator::{PLAYS, reason::Told, settlement},
+    facilitator::{PLAYS, exact, reason::Told, settlement},
     x402::{
         eip3009::Transfer,
         permit2::{PERMIT2, Permit},
@@ -77,7 +77,8 @@ impl Node {
             return Ok(refused("authorization_canceled"));
         }
         let receipt = self.receipt_of(&event, safe).await?;
-        Ok(match receipt.made(transfer, asset) {
+        // What was signed can pay somebody else, or less than was asked for.
+        Ok(match exact::pays(transfer, payment).is_ok() && receipt.made(transfer, asset) {
             true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)),
             false => refused("invalid_exact_evm_nonce_already_used"),
         })

@@ -25,7 +25,47 @@ use crate::{
 /// Timeout of a request. Default: 10 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Maximum length of a node's message in the log, in characters.
+/// Maximum gas that a payer's contract can use in a call, and a settlement in its transaction.
+pub(crate) const CONTRACT_GAS: u64 = 1_000_000;
+
+/// A node that tried a call with less gas than this had no more: the signer's balance did not pay for it.
+const LEAST_ALLOWANCE: u64 = CONTRACT_GAS / 2;
+
+/// Codes of JSON-RPC that are about the question or the node: no such method, wrong parameters, limits of the provider.
+const OF_THE_NODE: &[i64] = &[-32700, -32600, -32601, -32602, -32005, 429];
+
+/// What nodes say of code that they could not run to its end, in lower case and without anything but letters and digits.
+const STOPPED: &[&str] = &[
+    "outofgas",
+    "insufficientgas",
+    "gasrequiredexceeds",
+    "gasuint64overflow",
+    "opcode",
+    "badinstruction",
+    "invalidinstruction",
+    "invalidoperation",
+    "invalidjump",
+    "jumpdestination",
+    "stackunderflow",
+    "stackoverflow",
+    "stacklimit",
+    "writeprotection",
+    "staticcall",
+    "accessviolation",
+    "returndataoutofbounds",
+    "outofoffset",
+    "calldepth",
+    "calltoodeep",
+    "memorylimit",
+    "memoryoog",
+    "precompileoog",
+    "operandoog",
+    "executionhalted",
+    "executionerror",
+    "vmerror",
+];
+
+/// Most characters of what a node says, in the log.
 const MAX_MESSAGE: usize = 200;
 
 /// A node at a URL. The URL is secret, because it contains the operator's key.
@@ -85,10 +125,27 @@ pub(crate) enum At {
 }
 
 impl RpcError {
-    /// Returns whether the contract reverted, as opposed to a fault of the node.
+    /// Whether the contract says no, and not the node: it reverted, or its code could not be run to its end.
     pub(crate) fn reverted(&self) -> bool {
-        matches!(self, Self::Said { message, data, .. } if data.is_some() || message.to_lowercase().contains("revert"))
+        let Self::Said { code, message, data, .. } = self else { return false };
+        let message = message.to_lowercase();
+        // First: the contract chooses the rest of the words.
+        if data.is_some() || message.contains("revert") {
+            return true;
+        }
+        if OF_THE_NODE.contains(code) || allowance(&message).is_some_and(|gas| gas < LEAST_ALLOWANCE) {
+            return false;
+        }
+        let letters: String = message.chars().filter(char::is_ascii_alphanumeric).collect();
+        STOPPED.iter().any(|words| letters.contains(words))
     }
+}
+
+/// The gas that a node could try a call with that needed more, where the message has it.
+fn allowance(message: &str) -> Option<u64> {
+    let (_, rest) = message.split_once("exceeds allowance")?;
+    let digits: String = rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
 }
 
 impl fmt::Debug for Node {
@@ -169,13 +226,23 @@ impl Node {
 
     /// Simulates a call of `to` on the state after a block, and returns the result.
     pub(crate) async fn call(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
+        self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data) }), at).await
+    }
+
+    /// The same of a payer's contract, with no more gas than a settlement can use: what a node runs for it has an end.
+    pub(crate) async fn call_payer(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
+        let gas = U64::from(CONTRACT_GAS);
+        self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data), "gas": gas }), at).await
+    }
+
+    async fn called(&self, call: Value, at: At) -> Result<Bytes, RpcError> {
         let which = match at {
             At::Latest => json!("latest"),
             At::Safe => json!("safe"),
             At::Number(number) => json!(format!("{number:#x}")),
             At::Hash(hash) => json!({ "blockHash": hash, "requireCanonical": true }),
         };
-        self.ask("eth_call", json!([{ "to": to, "data": Bytes::copy_from_slice(data) }, which])).await
+        self.ask("eth_call", json!([call, which])).await
     }
 
     async fn question<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
@@ -205,5 +272,52 @@ impl Node {
     fn away(&self, error: RpcError) -> RpcError {
         self.proven.store(false, Ordering::Relaxed);
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(code: i64, message: &str) -> RpcError {
+        RpcError::Said { method: "eth_call", status: StatusCode::OK, code, message: message.to_owned(), data: None }
+    }
+
+    #[test]
+    fn code_that_cannot_run_to_its_end_is_the_contracts_no() {
+        for (code, message) in [
+            (3, "execution reverted: rate limit exceeded"),
+            (-32000, "execution reverted: exceeds allowance (1)"),
+            (-32000, "out of gas"),
+            (-32000, "gas required exceeds allowance (50000000)"),
+            (-32003, "Out of gas: gas required exceeds allowance: 1000000"),
+            (-32000, "invalid opcode: INVALID"),
+            (-32603, "EVM error InvalidFEOpcode"),
+            (-32603, "EVM error OutOfGas"),
+            (-32000, "invalid jump destination"),
+            (-32000, "stack limit reached 1024 (1023)"),
+            (-32000, "write protection"),
+            (-32015, "VM execution error."),
+            (-32603, "Execution halted"),
+        ] {
+            assert!(says(code, message).reverted(), "{code} {message}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_node_are_no_contracts() {
+        for (code, message) in [
+            (-32601, "the method eth_call does not exist"),
+            (-32603, "Internal error"),
+            (-32005, "rate limited: out of gas credits"),
+            (429, "Too Many Requests"),
+            (-32000, "header not found"),
+            (-32000, "missing trie node"),
+            (-32000, "insufficient funds for gas * price + value: balance 0"),
+            (-32000, "gas required exceeds allowance (21000)"),
+        ] {
+            assert!(!says(code, message).reverted(), "{code} {message}");
+        }
+        assert!(!RpcError::Silent("out of gas".to_owned()).reverted());
     }
 }

@@ -12,7 +12,7 @@ use super::{
     node::{At, Node},
     search::Undecided,
 };
-use crate::{Evidence, Payment, Settlement};
+use crate::{Evidence, Payment, Settlement, facilitator::exact};
 
 /// How far a node may lag behind a block that somebody else has seen.
 const BEHIND: Duration = Duration::from_secs(15);
@@ -40,7 +40,7 @@ impl Node {
         let spends = self.spends(payment).map_err(|why| why.to_string())?;
         let receipt = self.confirmed(hash, patience).await?;
         let made = match &spends {
-            Spends::Transfer(transfer) => receipt.made(transfer, payment.asset).then_some(true),
+            Spends::Transfer(transfer) => (exact::pays(transfer, payment).is_ok() && receipt.made(transfer, payment.asset)).then_some(true),
             Spends::Permit(permit) => {
                 let charged = payment.asked().parse().map_err(|_| "the charge does not read".to_owned())?;
                 match receipt.paid(permit.from, permit.to, charged, payment.asset) {

@@ -106,8 +106,8 @@ impl EvmFacilitator {
         let nobody = || invalid(Told::of(order.codes().signature));
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
         let question = isValidSignatureCall { hash: order.hash(payment.asset), signature };
-        match self.node.call(payment.signed.sender(), &question.abi_encode(), At::Latest).await {
-            // A call to an address without a contract returns nothing.
+        match self.node.call_payer(payment.signed.sender(), &question.abi_encode(), At::Latest).await {
+            // Where there is no contract nothing is answered.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
             Ok(_) => Err(nobody()),
             Err(error) if error.reverted() => Err(nobody()),
@@ -219,7 +219,12 @@ impl EvmFacilitator {
             self.gas.reverted(payment.id(), receipt);
         }
         if order.made_by(receipt, payment.asset) {
+            // What a key has signed costs what the token's own code takes. Only a contract can choose to use more.
+            let may_exceed = payment.tried_gas().is_none_or(|tried| tried.by_contract);
             let settled = |receipt: &Receipt| {
+                if may_exceed {
+                    self.gas.paid(payment.id(), receipt);
+                }
                 SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()).seen_in(receipt, false))
             };
             if self.node.confirmations() <= 1 {
@@ -295,6 +300,10 @@ impl Facilitator for EvmFacilitator {
 
     fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.gas.take_burned(payment)
+    }
+
+    fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
+        self.gas.take_excess(payment)
     }
 
     async fn prepare(&self, payment: &Payment) -> Result<Option<String>, Unprepared> {

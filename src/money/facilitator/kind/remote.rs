@@ -35,6 +35,7 @@ use crate::{
     facilitator::{
         NOT_SERVED,
         chain::node::Node,
+        exact,
         post::Answer,
         reason::{Found, Told, logged},
         settlement,
@@ -74,6 +75,7 @@ pub(crate) struct HttpFacilitator {
     supported: Option<Arc<Supported>>,
     node: Option<Arc<Node>>,
     window: Window,
+    clock: Clock,
     patience: Patience,
 }
 
@@ -91,8 +93,8 @@ impl HttpFacilitator {
     ///
     /// An invalid URL, or credentials that cannot be sent.
     pub(crate) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
-        let line = Arc::new(Line::new(url, access, clock)?);
-        Ok(Self { line, supported: None, node, window: Window::new(), patience: Patience::default() })
+        let line = Arc::new(Line::new(url, access, clock.clone())?);
+        Ok(Self { line, supported: None, node, window: Window::new(), clock, patience: Patience::default() })
     }
 
     /// Polls in the background for the addresses that payers on `network` must name.
@@ -179,6 +181,12 @@ impl HttpFacilitator {
 #[async_trait]
 impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &Payment) -> Verdict {
+        // The host loses by a facilitator that does not check the authorization, so it checks this itself.
+        if let Some((transfer, _)) = payment.transfer()
+            && let Err(told) = exact::pays(&transfer, payment).and_then(|()| exact::has_begun(&transfer, self.clock.now()))
+        {
+            return Verdict::Invalid { reason: told.code.to_owned(), message: told.sentence.to_owned() };
+        }
         verdict(self.ask("/verify", payment, self.patience.verify).await)
     }
 

@@ -54,10 +54,10 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn burned(&mut self, burner: &Burner, from: Option<IpAddr>, gas: u64) {
+    pub(super) fn burned(&mut self, burner: &Burner, from: Option<IpAddr>, gas: u64, reverts: u64) {
         for name in names(burner, from).into_iter().chain([ALL.to_owned()]) {
             self.change(Count::Gas, &name, gas, true);
-            self.change(Count::Reverts, &name, 1, true);
+            self.change(Count::Reverts, &name, reverts, true);
         }
     }
 
@@ -70,6 +70,9 @@ impl Pending {
     }
 
     fn change(&mut self, count: Count, name: &str, amount: u64, is_more: bool) {
+        if amount == 0 {
+            return;
+        }
         let is_told = self.is_told;
         let untold = self.untold(count);
         let has_room = name == ALL || untold.len() < MAX_KEYS;

@@ -144,6 +144,60 @@ async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before(
 }
 
 #[tokio::test(start_paused = true)]
+async fn gas_beyond_an_ordinary_settlement_counts_though_it_paid() {
+    let (meter, payer) = (meter(1_000, 0, 0, 1), burner("a", "b"));
+    meter.exceeded(&payer.burner, BurnedGas { gas: 1_000, wei: 2_000 });
+    assert_eq!(bound(meter.hold(payer, KEY)), Some(Bound::PayerGas));
+    assert_eq!((meter.last_hour(), meter.reverts_of("a")), (1_000, 0));
+    assert!(meter.is_clean("a"));
+}
+
+fn excuse(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
+    meter.excuse(&who.burner, BurnedGas { gas, wei: u128::from(gas) * 2 });
+}
+
+/// A payer moved its money itself, before each of its settlements: 36 reverted ones closed a host to all, and counted against nobody.
+#[tokio::test(start_paused = true)]
+async fn no_more_settlements_of_a_payer_are_excused_than_may_be_reverted() {
+    let (meter, payer) = (meter(0, 1_000, 0, 2), burner("a", "b"));
+    for _ in 0..2 {
+        burn(&meter, &payer, 400);
+        excuse(&meter, &payer, 400);
+        assert_eq!(bound(meter.hold(payer.clone(), KEY)), None);
+    }
+    for _ in 0..2 {
+        assert_eq!(bound(meter.hold(payer.clone(), KEY)), None);
+        burn(&meter, &payer, 400);
+        excuse(&meter, &payer, 400);
+    }
+    assert_eq!(meter.reverts_of("a"), 2);
+    assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
+    assert_eq!(bound(meter.hold(burner("c", "b"), KEY)), Some(Bound::NewPayers), "it counts for the builder too");
+    advance(WINDOW + WINDOW / 12).await;
+    burn(&meter, &payer, 400);
+    excuse(&meter, &payer, 400);
+    assert_eq!(meter.reverts_of("a"), 0, "an hour later others are excused");
+    advance(WINDOW + WINDOW / 12).await;
+    meter.forget_quiet();
+    assert!(meter.state().payers.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_payers_of_one_address_share_its_excuses() {
+    let limits = GasLimits { of_address: NonZeroU64::new(1_000), reverts: NonZeroU32::new(2), ..GasLimits::default() };
+    let meter = GasMeter::new(limits);
+    let from = |payer: &str| GasCaller { from: Some([192, 0, 2, 1].into()), ..burner(payer, payer) };
+    for n in 0..5 {
+        let payer = from(&format!("payer-{n}"));
+        assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "{n}");
+        burn(&meter, &payer, 1_000);
+        excuse(&meter, &payer, 1_000);
+        assert_eq!(meter.reverts_of(&payer.burner.payer), 0, "{n}");
+    }
+    assert_eq!(bound(meter.hold(from("new"), KEY)), Some(Bound::AddressGas), "the fifth counts for the address");
+}
+
+#[tokio::test(start_paused = true)]
 async fn payer_whose_settlements_are_reverted_waits() {
     let (meter, payer) = (meter(0, 0, 0, 2), burner("a", "b"));
     burn(&meter, &payer, 1);

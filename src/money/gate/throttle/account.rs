@@ -55,7 +55,14 @@ impl Now {
 /// The runs of a payer or from an address.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
-    pub(super) failed: Recent,
+    /// Unpaid runs that count against the limit: those that were not forgiven.
+    failed: Recent,
+    /// The prices of these, in micro-USD.
+    prices: Recent,
+    /// All unpaid runs, those that were forgiven among them.
+    unpaid: Recent,
+    /// Paid since the last run was forgiven, in micro-USD.
+    paid_since: u64,
     pub(super) under_way: u32,
     /// Runs beyond the limit that were earned by paying.
     more: u32,
@@ -71,7 +78,9 @@ impl Account {
     pub(super) fn new(limit: Option<NonZeroU32>, funds: Funds, now: Now) -> Self {
         let most_more = limit.map_or(0, NonZeroU32::get).saturating_mul(MOST_MORE);
         let more = if funds == Funds::Credit { most_more } else { 0 };
-        Self { failed: Recent::default(), under_way: 0, more, most_more, paid: 0, has_paid: false, last: now.elapsed }
+        let (failed, prices, unpaid) = (Recent::default(), Recent::default(), Recent::default());
+        let (paid_since, under_way, paid, has_paid) = (0, 0, 0, false);
+        Self { failed, prices, unpaid, paid_since, under_way, more, most_more, paid, has_paid, last: now.elapsed }
     }
 
     /// Admits one more run, or returns the time until one may begin.
@@ -95,14 +104,32 @@ impl Account {
         (self.under_way, self.last) = (self.under_way + 1, now.elapsed);
     }
 
-    pub(super) fn fail(&mut self, now: Now) {
+    /// Counts an unpaid run of this price, in micro-USD.
+    pub(super) fn fail(&mut self, price: u64, now: Now) {
+        if self.failed.total(now.at) == 0 {
+            self.paid_since = 0;
+        }
         self.more = self.more.saturating_sub(1);
         self.failed.add(1, now.at);
+        // A run that counts has a price: otherwise its slot would have none, and any payment would do.
+        self.prices.add(price.max(1), now.at);
+        self.unpaid.add(1, now.at);
     }
 
-    pub(super) fn pay(&mut self, now: Now) {
+    /// Counts unpaid runs at another host, whose prices are not known.
+    pub(super) fn fail_elsewhere(&mut self, runs: u64, now: Now) {
+        self.failed.add(runs, now.at);
+        self.unpaid.add(runs, now.at);
+    }
+
+    /// Counts a paid run. It forgives the oldest unpaid one if the payments since the last forgiven run reach that one's price: a cheap
+    /// run, of a tool of the payer's own perhaps, makes up for no expensive one.
+    pub(super) fn pay(&mut self, price: u64, now: Now) {
         (self.has_paid, self.last) = (true, now.elapsed);
-        if self.failed.forgive(now.at) {
+        let paid = self.paid_since.saturating_add(price);
+        let forgiven = self.failed.forgive_for(&mut self.prices, paid, now.at);
+        self.paid_since = if forgiven == Some(false) { paid } else { 0 };
+        if forgiven.is_some() {
             return;
         }
         self.paid += 1;
@@ -111,7 +138,23 @@ impl Account {
         }
     }
 
-    /// Returns whether it can be forgotten.
+    /// Takes one failure back that the payer had no part in.
+    pub(super) fn excuse(&mut self, now: Now) {
+        self.failed.forgive_for(&mut self.prices, u64::MAX, now.at);
+        self.unpaid.take_back(1, now.at);
+    }
+
+    /// Takes a run out of the unpaid ones that was found to be paid for. [`Self::pay`] counts the payment.
+    pub(super) fn paid_late(&mut self, now: Now) {
+        self.unpaid.take_back(1, now.at);
+    }
+
+    /// Unpaid runs of the last minute, those that were forgiven among them.
+    pub(super) fn unpaid(&self, now: Now) -> u64 {
+        self.unpaid.total(now.at)
+    }
+
+    /// Whether nothing of it matters any more.
     pub(super) fn is_quiet(&self, now: Now) -> bool {
         self.is_clean(now) && now.elapsed.saturating_sub(self.last) > HISTORY_KEPT
     }
@@ -152,7 +195,12 @@ pub(super) struct Customer {
 }
 
 impl Customer {
-    /// Returns whether it has paid more often than it has runs in flight.
+    /// Returns the history of a customer of whom the store says only that it has paid.
+    pub(super) fn known(now: Now) -> Self {
+        Self { paid: 1, last: now.elapsed, ..Self::default() }
+    }
+
+    /// Whether it has paid more often than its runs under way could fail.
     pub(super) fn is_trusted(&self) -> bool {
         self.paid > self.under_way
     }

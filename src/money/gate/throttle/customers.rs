@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
 use tollhouse_tool::Slug;
 
-use super::{MAX_KEYS, Running, Throttle, account::Customer};
+use super::{MAX_CUSTOMERS, MAX_KEYS, Running, Throttle, account::Customer, make_room};
 use crate::gate::{Gate, gas::Burner};
 
 const CUSTOMERS: Table<(u64, String), ()> = schema::CUSTOMERS.holding();
@@ -34,6 +34,14 @@ impl Throttle {
         let accounts = self.accounts();
         accounts.customers.get(&(running.payer.clone(), running.tool.clone())).map(Customer::is_trusted)
     }
+
+    /// Remembers a customer that only the store knew. Like those of any other, its runs rest on a paid one.
+    fn remember_customer(&self, running: &Running) -> bool {
+        let (mut accounts, now) = (self.accounts(), self.now());
+        let key = (running.payer.clone(), running.tool.clone());
+        make_room(&mut accounts.customers, &key, MAX_CUSTOMERS, |customer| (customer.under_way, customer.last));
+        accounts.customers.entry(key).or_insert_with(|| Customer::known(now)).is_trusted()
+    }
 }
 
 impl Gate {
@@ -43,13 +51,13 @@ impl Gate {
         if let Some(known) = self.throttle.is_customer(running) {
             return Ok(known);
         }
-        if !self.gas.keeps_to_customers(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
+        if !self.gas.keeps_to_customers(&Burner::from(running), running.from) || !self.gas.is_clean(&running.payer) {
             return Ok(false);
         }
         let (stretch, key) = (self.clock.now().0 / STRETCH_MS, key(&running.payer, &running.tool));
         for stretch in [stretch, stretch.saturating_sub(1)] {
             if CUSTOMERS.get(&*self.store, &(stretch, key.clone())).await?.is_some() {
-                return Ok(true);
+                return Ok(self.throttle.remember_customer(running));
             }
         }
         Ok(false)

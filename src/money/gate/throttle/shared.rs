@@ -27,7 +27,7 @@ impl Tally for Payers {
         make_room(&mut accounts.payers, &name.to_owned(), MAX_KEYS, |account| account.weight(now));
         let funds = if name.starts_with(CreditId::PREFIX) { Funds::Credit } else { Funds::Untold };
         let new = || Account::new(self.0.limits.of_payer, funds, now);
-        accounts.payers.entry(name.to_owned()).or_insert_with(new).failed.add(used, now.at);
+        accounts.payers.entry(name.to_owned()).or_insert_with(new).fail_elsewhere(used, now);
     }
 }
 

@@ -6,6 +6,8 @@ use tokio::time::advance;
 
 use super::*;
 
+const PRICE: MicroUsd = MicroUsd(10_000);
+
 fn throttle(of_payer: u32, of_address: u32, of_tool: u32) -> Arc<Throttle> {
     let some = NonZeroU32::new;
     Throttle::new(FailedRuns { of_payer: some(of_payer), of_address: some(of_address), of_tool: some(of_tool) })
@@ -15,6 +17,7 @@ fn running(payer: &str, tool: &str) -> Running {
     Running {
         payer: payer.to_owned(),
         tool: tool.parse().unwrap(),
+        price: PRICE,
         builder: "b".to_owned(),
         from: None,
         funds: Funds::Balance,
@@ -83,6 +86,56 @@ async fn one_paid_run_forgives_one_failed_run() {
         throttle.settled_late(&running("a", "one"));
     }
     assert_eq!(unpaid, 30 + 99);
+}
+
+fn priced(price: u64) -> Running {
+    Running { price: MicroUsd(price), ..running("a", "one") }
+}
+
+/// A paid run of $0.000001 forgave an unpaid one of $1: 423 unpaid runs in a minute.
+#[tokio::test(start_paused = true)]
+async fn paid_run_forgives_no_unpaid_run_of_a_higher_price() {
+    let throttle = throttle(3, 0, 0);
+    (0..3).for_each(|_| fail(&throttle, priced(1_000_000)));
+    (0..1_000).for_each(|_| throttle.settled_late(&priced(1)));
+    assert_eq!(bound(&throttle, &priced(1)), Some(Bound::Payer), "$0.001 was paid of $1");
+    throttle.settled_late(&priced(999_000));
+    assert_eq!(bound(&throttle, &priced(1)), None, "$1 was paid in all");
+    fail(&throttle, priced(1_000_000));
+    throttle.settled_late(&priced(999_999));
+    assert_eq!(bound(&throttle, &priced(1)), Some(Bound::Payer), "what was paid counts once");
+    throttle.settled_late(&priced(1));
+    assert_eq!(bound(&throttle, &priced(1)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn payment_before_an_unpaid_run_does_not_forgive_it() {
+    let throttle = throttle(1, 0, 0);
+    pay(&throttle, priced(1_000_000));
+    fail(&throttle, priced(1_000_000));
+    throttle.settled_late(&priced(999_999));
+    advance(WINDOW + WINDOW / 12).await;
+    fail(&throttle, priced(1_000_000));
+    throttle.settled_late(&priced(1));
+    assert_eq!(bound(&throttle, &priced(1)), Some(Bound::Payer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgiven_runs_are_still_told_to_operators() {
+    let throttle = throttle(3, 0, 0);
+    for _ in 0..100 {
+        fail(&throttle, running("a", "one"));
+        pay(&throttle, running("a", "one"));
+    }
+    assert_eq!(bound(&throttle, &running("a", "one")), None);
+    assert_eq!(throttle.unpaid(), 100);
+    fail(&throttle, running("b", "one"));
+    throttle.settled_late(&running("b", "one"));
+    fail(&throttle, running("c", "one"));
+    throttle.excuse(&running("c", "one"));
+    assert_eq!(throttle.unpaid(), 100, "one was paid late, and one was excused");
+    advance(WINDOW + WINDOW / 12).await;
+    assert_eq!(throttle.unpaid(), 0);
 }
 
 #[tokio::test(start_paused = true)]

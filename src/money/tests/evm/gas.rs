@@ -48,3 +48,25 @@ async fn a_transaction_that_was_not_taken_has_the_balance_looked_at_at_once() {
     until(|| facilitator.status().filter(|status| status["settlementsLeft"] == 0)).await;
     assert!(matches!(verified(&facilitator).await, Verdict::Unavailable(_)));
 }
+
+/// A wallet's check of a signature took 880,000 gas in each settlement, for a millionth of a dollar.
+#[tokio::test]
+async fn gas_that_a_contract_uses_beyond_an_ordinary_settlement_is_counted_once() {
+    let hash = B256::repeat_byte(9);
+    let begun = Begun { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..begun() };
+    for (gas_used, beyond) in [(BurnedGas::ORDINARY, None), (BurnedGas::ORDINARY + 747_000, Some(747_000))] {
+        let node = Node::of(Chain { mined: Some(hash), mined_in: 100_000, gas_used, ..Chain::at(NOW) }).await;
+        let (facilitator, payment) = (patient(&node), Payer::new(1).payment(1));
+        let settled = async || {
+            let outcome = facilitator.resolve(&payment, &begun).await;
+            assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
+            facilitator.take_excess(&payment.id()).map(|excess| excess.gas)
+        };
+        assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
+        assert_eq!(settled().await, None, "a key does not choose what its settlement takes");
+        node.chain.lock().unwrap().instead = Some(("eth_getCode", json!(format!("0xef0100{}", "11".repeat(20)))));
+        facilitator.prepare(&payment).await.unwrap();
+        assert_eq!(settled().await, beyond);
+        assert_eq!(settled().await, None, "once");
+    }
+}

@@ -72,6 +72,35 @@ async fn what_a_wallet_did_not_sign_is_refused_and_a_node_that_cannot_tell_decid
     assert!(matches!(verdict, Verdict::Unavailable(_)), "not the payer's fault: {verdict:?}");
 }
 
+/// It signed before the work, and loops after it: that is its no, and not the node's.
+#[tokio::test]
+async fn wallet_that_uses_up_its_gas_has_not_signed() {
+    for message in ["out of gas", "invalid opcode: INVALID", "stack limit reached 1024 (1023)"] {
+        let (node, payment) = (answering(json!(SIGNED)).await, by_contract());
+        let facilitator = patient(&node);
+        assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
+        node.chain.lock().unwrap().instead = Some(("eth_call", json!({ "code": -32000, "message": message })));
+        let refused = facilitator.prepare(&payment).await;
+        let code = "invalid_exact_evm_signature";
+        assert!(matches!(&refused, Err(Unprepared::Refused { reason, .. }) if reason == code), "{message}: {refused:?}");
+        let asked = node.asked.lock().unwrap();
+        let of_calls = asked.iter().filter(|question| question["method"] == "eth_call").map(|question| &question["params"][0]["gas"]);
+        let limits: Vec<_> = of_calls.filter_map(Value::as_str).collect();
+        assert_eq!(limits, ["0xf4240", "0xf4240"], "what a node runs for a wallet has an end");
+    }
+}
+
+#[tokio::test]
+async fn transfer_that_runs_out_of_gas_is_refused_and_a_poor_signer_is_not_the_payers_fault() {
+    for (allowance, is_refused) in [(50_000_000, true), (21_000, false)] {
+        let message = format!("gas required exceeds allowance ({allowance})");
+        let instead = Some(("eth_estimateGas", json!({ "code": -32000, "message": message })));
+        let node = Node::of(Chain { instead, ..Chain::at(NOW) }).await;
+        let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
+        assert!(matches!((is_refused, &verdict), (true, Verdict::Invalid { .. }) | (false, Verdict::Unavailable(_))), "{verdict:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_wallet_that_would_use_up_the_gas_does_not_pay() {
     for (gas, pays) in [("0xf4240", true), ("0xf4241", false)] {

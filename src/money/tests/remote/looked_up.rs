@@ -87,3 +87,82 @@ async fn a_payment_that_is_spent_at_the_first_question_is_noted() {
         assert_eq!(payment.was_spent_before(), spent_before, "{what}");
     }
 }
+
+/// A payment whose authorization was changed before it was signed.
+fn signing(change: impl FnOnce(&mut Authorization)) -> Payment {
+    let mut authorization = Payer::new(1).authorization(1);
+    change(&mut authorization);
+    decode(&Payer::new(1).payload(&authorization)).unwrap()
+}
+
+/// A facilitator that does not look at what was signed settled a payment of $0.000001 that its payer made to itself.
+#[tokio::test]
+async fn authorization_that_does_not_pay_what_is_asked_is_refused_before_the_work() {
+    let server = Server::saying([says(200, json!({ "isValid": true }))]).await;
+    let facilitator = facilitator(&server, None);
+    let changes: [(fn(&mut Authorization), &str); 4] = [
+        (|a| a.to = Payer::new(2).address(), "invalid_exact_evm_recipient_mismatch"),
+        (|a| a.value = (PRICE.0 - 1).to_string(), "invalid_exact_evm_payload_authorization_value_mismatch"),
+        (|a| a.value = "0".to_owned(), "invalid_exact_evm_payload_authorization_value_mismatch"),
+        (|a| a.valid_after = (NOW.as_secs() + 1).to_string(), "invalid_exact_evm_payload_authorization_valid_after"),
+    ];
+    for (change, code) in changes {
+        let verdict = facilitator.verify(&signing(change)).await;
+        assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == code), "{code}: {verdict:?}");
+    }
+    assert!(server.asked().is_empty(), "nobody is asked");
+    assert_eq!(facilitator.verify(&signing(|a| a.value = (PRICE.0 + 1).to_string())).await, Verdict::Valid);
+}
+
+#[tokio::test]
+async fn transfer_that_does_not_pay_what_is_asked_proves_nothing() {
+    let other = Payer::new(2).address();
+    let less = PRICE.0 - 1;
+    for (payment, logs) in
+        [(signing(|a| a.to = other.clone()), paid(&other, PRICE.0)), (signing(|a| a.value = less.to_string()), paid(PAY_TO, less))]
+    {
+        for (block, is_final) in [(99_990, true), (100_010, false)] {
+            let (server, node) = (Server::saying([settled()]).await, Node::of(Chain::at(NOW).spending(block, logs.clone())).await);
+            let outcome = facilitator(&server, Some(&node)).settle(&payment, &begun()).await;
+            let is_unpaid = match &outcome {
+                SettleOutcome::Refused { .. } => is_final,
+                SettleOutcome::Unknown(_) => !is_final,
+                SettleOutcome::Settled(_) | SettleOutcome::Unsent(_) | SettleOutcome::Lost(_) => false,
+            };
+            assert!(is_unpaid, "{block}: {outcome:?}");
+        }
+    }
+}
+
+/// A facilitator said no and sent the payment a second later: its payer was charged, and refused for good.
+#[tokio::test]
+async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
+    let valid = says(200, json!({ "isValid": true }));
+    let spent = || says(200, json!({ "isValid": false, "invalidReason": "invalid_exact_evm_nonce_already_used" }));
+    let no = refuses("invalid_exact_evm_signature");
+    let answers = [valid, no, spent(), spent(), spent(), refuses("invalid_exact_evm_nonce_already_used")];
+    let (server, node, bench) = (Server::saying(answers).await, Node::of(Chain::at(NOW)).await, Bench::new().await);
+    let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
+    let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&bench.store)));
+    let gate =
+        Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects));
+    let first = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let id = first.id().clone();
+    let refused = gate.settle(first, answer(ANSWER), &draft()).await;
+    assert!(matches!(&refused, Err(SettleError::Refused { .. })), "{refused:?}");
+    assert_eq!(bench.state(&id).await, Some(State::Refused));
+    let code_of_spent = "invalid_exact_evm_nonce_already_used";
+    assert_eq!(code(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await), code_of_spent, "the chain has no transfer");
+    {
+        let mut chain = node.chain.lock().unwrap();
+        (chain.spent, chain.balance) = (Some((99_990, paid(PAY_TO, PRICE.0))), 0);
+    }
+    assert_eq!(code(gate.admit(&terms(), Payer::new(1).pays(1), "another request").await), code_of_spent);
+    let second = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    assert_eq!(gate.settle(second, answer(ANSWER), &draft()).await.unwrap().body, ANSWER);
+    assert_eq!(bench.state(&id).await, Some(State::Settled));
+    assert_eq!(stored(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
+    let receipts = bench.receipts().await;
+    assert_eq!((receipts.len(), receipts[0].transaction.as_deref()), (1, Some(TRANSACTION)));
+}

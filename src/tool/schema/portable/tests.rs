@@ -143,7 +143,7 @@ fn definitions_are_components_of_their_own() {
     assert_eq!((&told[2].1, components(&json!(true), "s").len()), (&json!({}), 1));
 }
 
-/// A component that is a reference into itself is no type to openapi-typescript.
+/// openapi-typescript cannot create a type for a component that refers to a part of itself.
 #[test]
 fn definitions_of_definitions_and_of_properties_are_components_too() {
     let schema = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/b" }, "p": { "$ref": "#/properties/p/definitions/d%2Fe", "definitions": { "d/e": { "const": 1 } } } },

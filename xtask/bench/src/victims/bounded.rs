@@ -1,4 +1,4 @@
-//! Attacks on what has a bound of its own: names, keys and values of strangers, and the host's own errands.
+//! Attacks on structures with bounds: names, keys and values from strangers, and requests that the host makes itself.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -15,10 +15,10 @@ use crate::{
     mcp,
 };
 
-/// Requests of megabytes that an attacker sends in a second.
+/// Requests of several megabytes that an attacker sends per second.
 const LARGE_PACE: f64 = 8.0;
 
-/// The rows.
+/// Returns the rows.
 pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     const ANSWERS_A_MEBIBYTE: &str = "export default () => ({ text: 'x'.repeat((1 << 20) - 64) });";
     const CHECK: &str = "checks-readiness";
@@ -66,7 +66,7 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     ])
 }
 
-/// Sends a request so many times a second, each from another address of loopback: the statuses of the answers.
+/// Sends `pace` requests per second, each from another loopback address. Returns the statuses of the answers.
 pub(super) fn moves(address: SocketAddr, request: &Request, pace: f64, ending: &AtomicBool) -> Met {
     let (began, mut met) = (Instant::now(), Met::new());
     for turn in 0_u32.. {

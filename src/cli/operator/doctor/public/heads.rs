@@ -1,4 +1,4 @@
-//! The heads of the challenges of all paid tools, held against what a proxy takes for the head of an answer.
+//! Compares the response heads of all paid tools' challenges with the maximum that proxies accept.
 
 use std::time::Duration;
 
@@ -9,34 +9,35 @@ use tollhouse_operate::finding::Finding;
 
 use super::Asker;
 
-/// What nginx takes for the head of an answer as it is installed (`proxy_buffer_size`, one page of memory), in bytes.
+/// nginx's default maximum for a response head, in bytes (`proxy_buffer_size`, one page of memory).
 const STOCK: usize = 4 << 10;
-/// What it takes where that is set to `2k`.
+/// Its maximum with the setting `2k`.
 const SMALL: usize = 2 << 10;
-/// A status line, the empty line behind the headers, and what a host adds for a proxy that closes each connection.
+/// A status line, the empty line after the headers, and the header that a host adds for a proxy that closes each
+/// connection.
 const BESIDE: usize = "HTTP/1.1 402 Payment Required\r\n\r\nconnection: close\r\n".len();
-/// Most tools that are asked.
+/// Maximum number of tools to call.
 const MAX_TOOLS: usize = 500;
-/// Times that one tool is asked where the host says that it is asked too fast, and the longest wait between them.
+/// Maximum tries for a tool while the host answers 429, and the maximum wait between them.
 const TRIES: usize = 5;
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// What to set where a head is too large.
+/// The settings for heads that are too large.
 const REMEDY: &str =
     "set `proxy_buffer_size 16k;`, `proxy_buffers 8 16k;` and `large_client_header_buffers 4 32k;` in nginx, or offer fewer networks";
 
-/// What was seen of the challenges.
+/// The challenges received.
 #[derive(Default)]
 struct Heads {
     /// The largest head, in bytes, and the path of its tool.
     largest: Option<(usize, String)>,
-    /// Tools whose challenge a gateway answered in place of, and with which status.
+    /// Tools for which a gateway answered instead, with its status.
     refused: Vec<(String, StatusCode)>,
     asked: usize,
-    /// There are more tools than were asked.
+    /// There are more tools than were called.
     has_more: bool,
 }
 
-/// Asks each paid tool that is listed for its challenge, and tells of the largest head and of those that do not arrive.
+/// Requests the challenge of each listed paid tool. Reports the largest head and the challenges that do not arrive.
 pub(super) async fn examine(asker: &Asker) -> Vec<Finding> {
     match seen(asker).await {
         Ok(heads) => heads.told(),
@@ -65,7 +66,7 @@ async fn seen(asker: &Asker) -> Result<Heads, FetchError> {
     }
 }
 
-/// An unpaid call, made again where there were too many.
+/// Makes an unpaid call, and repeats it after 429.
 async fn patiently(asker: &Asker, path: &str) -> Result<Fetched, FetchError> {
     let mut answer = asker.challenge(path).await?;
     for _ in 1..TRIES {
@@ -79,7 +80,7 @@ async fn patiently(asker: &Asker, path: &str) -> Result<Fetched, FetchError> {
     Ok(answer)
 }
 
-/// Bytes of the head of an answer, as a proxy reads it from the host over HTTP/1.
+/// Returns the bytes of a response head, as a proxy reads it from the host over HTTP/1.
 fn bytes_of(answer: &Fetched) -> usize {
     answer.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum::<usize>() + BESIDE
 }
@@ -125,7 +126,7 @@ impl Heads {
     }
 }
 
-/// Whether a body is an answer of a host: its own 502 says that a tool or a facilitator failed.
+/// Returns whether a body comes from a host, whose own 502 reports a failed tool or facilitator.
 fn is_of_a_host(body: &[u8]) -> bool {
     serde_json::from_slice::<Value>(body).is_ok_and(|body| body["error"]["code"].is_string())
 }

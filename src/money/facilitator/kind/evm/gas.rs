@@ -14,21 +14,21 @@ use crate::{
     BurnedGas, PaymentId,
     facilitator::chain::{
         events::Receipt,
-        node::{Node, RpcError},
+        node::{CONTRACT_GAS, Node, RpcError},
     },
 };
 
 /// Gas of a transfer for estimating the remaining settlements: the maximum of the dollar tokens.
 const TRANSFER_GAS: u64 = 110_000;
 
-/// Maximum gas of a transfer, above that of any key. It prevents a payer's contract from draining the signer.
-pub(super) const MOST_GAS: u64 = 1_000_000;
+/// Most gas that a transfer may need: more than any key's, so that a payer's contract cannot use up what the signer has.
+pub(super) const MOST_GAS: u64 = CONTRACT_GAS;
 
 /// Interval between balance checks, and the interval while the balance is empty.
 const PAUSE: Duration = Duration::from_secs(60);
 const EMPTY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Number of reverted transactions that are remembered.
+/// Transactions that are remembered.
 const MOST_COUNTED: usize = 4_096;
 
 /// Remaining settlements below which the operator is warned.
@@ -43,13 +43,29 @@ pub(super) struct Gas {
     burned: Mutex<Burned>,
 }
 
-/// Gas burned by reverted transactions.
+/// What reverted transactions have burned, and others have used beyond an ordinary settlement.
 #[derive(Debug, Default)]
 struct Burned {
-    /// The reverted transactions counted last. Each is looked up again until its block will stay.
+    /// The transactions that were counted last: each is looked up until its block will stay.
     counted: VecDeque<B256>,
-    /// Amounts that were not taken yet.
+    /// Of reverted transactions, what was not taken yet.
     of: HashMap<PaymentId, BurnedGas>,
+    /// Of the others, what was not taken yet.
+    excess: HashMap<PaymentId, BurnedGas>,
+}
+
+impl Burned {
+    /// Remembers that a transaction is counted. False if it was counted before.
+    fn count(&mut self, transaction: B256) -> bool {
+        if self.counted.contains(&transaction) {
+            return false;
+        }
+        if self.counted.len() >= MOST_COUNTED {
+            self.counted.pop_front();
+        }
+        self.counted.push_back(transaction);
+        true
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,13 +106,9 @@ impl Gas {
     /// Counts the gas burned by a reverted transaction, once.
     pub(super) fn reverted(&self, payment: PaymentId, receipt: &Receipt) {
         let mut burned = self.burned.lock().unwrap_or_else(PoisonError::into_inner);
-        if burned.counted.contains(&receipt.transaction_hash) {
+        if !burned.count(receipt.transaction_hash) {
             return;
         }
-        if burned.counted.len() >= MOST_COUNTED {
-            burned.counted.pop_front();
-        }
-        burned.counted.push_back(receipt.transaction_hash);
         let gas: u64 = receipt.gas_used.to();
         let wei = u128::from(gas).saturating_mul(receipt.effective_gas_price.to());
         if burned.of.len() < MOST_COUNTED {
@@ -104,7 +116,25 @@ impl Gas {
         }
     }
 
-    /// Takes the gas burned for a payment that was not taken before.
+    /// Counts what a transaction that paid has used beyond an ordinary settlement, once.
+    pub(super) fn paid(&self, payment: PaymentId, receipt: &Receipt) {
+        let gas = receipt.gas_used.to::<u64>().saturating_sub(BurnedGas::ORDINARY);
+        if gas == 0 {
+            return;
+        }
+        let mut burned = self.burned.lock().unwrap_or_else(PoisonError::into_inner);
+        if burned.count(receipt.transaction_hash) && burned.excess.len() < MOST_COUNTED {
+            let wei = u128::from(gas).saturating_mul(receipt.effective_gas_price.to());
+            burned.excess.insert(payment, BurnedGas { gas, wei });
+        }
+    }
+
+    /// What a settlement that paid has used beyond an ordinary one, and was not taken before.
+    pub(super) fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
+        self.burned.lock().unwrap_or_else(PoisonError::into_inner).excess.remove(payment)
+    }
+
+    /// What was burned for a payment, and not taken before.
     pub(super) fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap_or_else(PoisonError::into_inner).of.remove(payment)
     }
