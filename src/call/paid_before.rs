@@ -44,7 +44,7 @@ pub enum PaidCause {
 }
 
 impl Calls {
-    /// Settles the payment for an input that fits, and then runs the tool.
+    /// Settles the payment if the input is valid, and then runs the tool.
     pub(super) async fn paid_before(
         &self,
         task: NewCall,
@@ -52,7 +52,7 @@ impl Calls {
         hash: String,
         admission: Admission,
     ) -> Result<Done, CallError> {
-        // An input that does not fit is refused before anything is charged.
+        // An invalid input is rejected before anything is charged.
         let fits = {
             let paid = PaidBy::from(&admission);
             tokio::select! {
@@ -82,7 +82,7 @@ impl Calls {
     /// Runs the tool again for a payment that was settled before. `None` if another request was faster.
     pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<Shared> {
         let terms = Arc::clone(&task.quoted.terms);
-        // Whatever stands in the way of the run, the payer is told that it has paid.
+        // Whatever prevents the run, the payer is told that the payment was charged.
         let unanswered = self.gate.unanswered_by(&owed);
         let not_run = |error: CallError| {
             let cause = PaidCause::Error(Box::new(error));
@@ -111,7 +111,7 @@ impl Calls {
         (task.payment, task.input_bytes) = (owed.kind(), input.text.len());
         let charged = if owed.is_first() { Charge::Yes } else { Charge::No };
         if self.replica.is_fenced() {
-            // Another host may run it by now.
+            // Another host may be running it by now.
             let away = StoreError::Away("the host has lost its lease".to_owned());
             return Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(away.into())), owed.fail(false).await));
         }

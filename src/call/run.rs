@@ -95,11 +95,11 @@ impl Runner {
         Ok(())
     }
 
-    /// Checks an input against the tool's schema, in the tool's worker and without running its handler.
+    /// Validates an input in the tool's worker, without running its handler.
     ///
     /// # Errors
     ///
-    /// [`CallError::Input`], or why the input could not be checked.
+    /// [`CallError::Input`], or why the input could not be validated.
     pub(crate) async fn check_input(&self, live: &Live, input: Bytes, asker: Asker<'_>) -> Result<(), CallError> {
         let checked = live.fits(&self.pool, Side::Input, input, asker);
         Box::pin(checked).await.map_err(|unfit| unfitting(unfit, CallError::Input))

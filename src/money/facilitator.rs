@@ -98,12 +98,13 @@ pub trait Facilitator: Send + Sync + 'static {
         None
     }
 
-    /// Gas that a settlement which paid has used beyond [`BurnedGas::ORDINARY`], and that was not asked for before.
+    /// Takes the gas that a successful settlement has used beyond [`BurnedGas::ORDINARY`] and that was not taken
+    /// before.
     fn take_excess(&self, _payment: &PaymentId) -> Option<BurnedGas> {
         None
     }
 
-    /// Readies what will move the money, and names it for the intent, which is on disk before it is sent.
+    /// Prepares the transaction, and returns its hash for the intent, which is stored before the transaction is sent.
     ///
     /// # Errors
     ///

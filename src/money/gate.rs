@@ -153,7 +153,7 @@ struct Held {
     place: Place,
     purse: Option<PurseHold>,
     gas: Option<GasHold>,
-    /// Whether the payer is a contract, whose code runs when its payment is tried.
+    /// Whether the payer is a contract, whose code runs when its payment is simulated.
     by_contract: bool,
 }
 
@@ -192,7 +192,7 @@ pub struct Gate {
     store: Arc<dyn Store>,
     facilitators: Facilitators,
     clock: Clock,
-    /// When this host began.
+    /// When this host started.
     begun: Timestamp,
     config: PaymentConfig,
     finisher: Arc<dyn Finisher>,

@@ -257,7 +257,7 @@ struct Moody {
     burned: Mutex<Option<BurnedGas>>,
     /// Whether payers are contracts.
     contracts: AtomicBool,
-    /// What a settlement that paid has used beyond an ordinary one.
+    /// Gas that a successful settlement has used beyond an ordinary one.
     excess: Mutex<Option<BurnedGas>>,
 }
 

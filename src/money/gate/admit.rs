@@ -93,7 +93,7 @@ impl Gate {
                 return Err(Refusal::FacilitatorUnavailable(why));
             }
         };
-        // Money that has moved is not in the balance any more.
+        // Money that has moved is no longer in the balance.
         let balance = balance.ok().flatten().filter(|_| !has_moved);
         if balance.is_none() {
             running.funds = Funds::Untold;
@@ -109,9 +109,9 @@ impl Gate {
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
     }
 
-    /// Whether a payment whose settlement was refused here, for the same request, has moved its money to this host after all: a
-    /// facilitator can refuse a payment and send it later. Nobody's word counts but that of the chain, of the last hour: the settlement
-    /// of another run finds the same.
+    /// Returns whether a payment whose settlement was refused here, for the same request, has moved its money to this
+    /// host after all. A facilitator can refuse a payment and send it later. Only the chain is trusted, and only for
+    /// the last hour, because an older search would find the settlement of another run.
     async fn has_moved(&self, id: &PaymentId, digest: &str, payment: &Payment, request: &Request<'_>) -> Result<bool, Refusal> {
         let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(false) };
         if record.state != State::Refused || record.digest != digest || record.request != request.binding {
@@ -126,7 +126,7 @@ impl Gate {
         Ok(matches!(found, SettleOutcome::Settled(_)))
     }
 
-    /// Takes of all limits what a run with this payment needs.
+    /// Takes the shares of all limits that a run with this payment needs.
     fn hold(&self, running: Running, payment: &Payment, balance: Option<u128>) -> Result<Held, Refusal> {
         let tried = payment.tried_gas();
         let gas = tried.map(|tried| self.gas.hold((&running).into(), tried)).transpose().map_err(|refused| match refused {

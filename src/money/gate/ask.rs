@@ -130,7 +130,7 @@ impl Gate {
             false => asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name).await,
         };
         let outcome = match outcome {
-            // A settlement that an admin decides about next is not sent again.
+            // An overdue settlement, on which an admin decides next, is not sent again.
             SettleOutcome::Lost(why) if !self.is_overdue(record) => self.settle_again(id, record, &payment, why).await,
             outcome => outcome,
         };

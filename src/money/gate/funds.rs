@@ -83,7 +83,7 @@ impl HeldBalance {
     /// Adds the hold to a commit, which fails with [`StoreError::Beyond`] unless `balance` covers it and all other held
     /// amounts.
     pub(super) fn hold(&self, batch: &mut Batch, balance: i128) {
-        // One alone may always begin, as in memory: the balance may have been read before the money came.
+        // A single run may always begin, as in memory: the balance may have been read before the money came.
         batch.add(&HELD_BALANCES, &self.purse, self.amount, Limit::Ceiling(balance.max(self.amount)));
     }
 

@@ -1,10 +1,10 @@
 //! Limits on gas that settlements burn without paying.
 //!
-//! Where the host sends transactions itself, one that is reverted costs its gas key and moves nothing, and one that pays can cost more than
-//! it pays: a payer that is a contract chooses how much gas its signature takes. What was burned, or was used beyond an ordinary settlement
-//! ([`BurnedGas::ORDINARY`]), counts for an hour: by payer, by the caller's address, by the builder whose tool was run, and in all, at all
-//! hosts of a store together. A payer that is a contract can do in the transaction what it did not do in the trial, so the gas of its runs
-//! under way counts beside, as much as their transactions may use.
+//! If the host sends transactions itself, a reverted one costs its gas key and moves nothing. A successful one can cost
+//! more than it pays, because a payer that is a contract chooses how much gas its signature takes. Burned gas, and gas
+//! beyond an ordinary settlement ([`BurnedGas::ORDINARY`]), counts for an hour: per payer, per caller's address, per
+//! builder whose tool was run, and in total, over all hosts of a store. A payer that is a contract can behave
+//! differently in the transaction than in the simulation. So the gas limits of its runs in flight count too.
 //!
 //! Nobody can close a tool to its customers by burning gas: payers who have not paid for the tool can use only half of
 //! the limits per builder and in total, and contracts among them a quarter.
@@ -38,10 +38,11 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// When a retry is worthwhile if only runs in flight exceed the limit.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Excuses from one address, as a multiple of those of one payer: payers behind one address share it, and new payers cost nothing.
+/// Number of excuses for an address, as a multiple of those for a payer: payers behind one address share it, and new
+/// payers cost nothing.
 const EXCUSES_OF_ADDRESS: u32 = 2;
 
-/// Payers, addresses and builders that are remembered, each.
+/// Maximum number of payers, of addresses and of builders that are remembered.
 const MAX_KEYS: usize = 16_384;
 
 /// Limits on gas per hour that settlements burn without paying. `None` means no limit.
@@ -55,8 +56,8 @@ pub struct GasLimits {
     pub of_builder: Option<NonZeroU64>,
     /// In total. Default: 60,000,000.
     pub of_all: Option<NonZeroU64>,
-    /// Reverted settlements of one payer within an hour. So many more are excused where another transaction had moved the money before.
-    /// Default: 5.
+    /// Maximum number of reverted settlements per payer and hour. As many more are excused if another transaction had
+    /// moved the money before. Default: 5.
     pub reverts: Option<NonZeroU32>,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct TriedGas {
     pub(crate) by_contract: bool,
 }
 
-/// Gas that a reverted settlement has used, or one that paid beyond [`BurnedGas::ORDINARY`].
+/// Gas used by a reverted settlement, or by a successful one beyond [`BurnedGas::ORDINARY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurnedGas {
     /// Units of gas.
@@ -92,13 +93,13 @@ pub struct BurnedGas {
 }
 
 impl BurnedGas {
-    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer; a wallet's contract that checks a
-    /// signature or a passkey fits in the rest. What a settlement uses beyond it counts like burned gas, though the settlement pays: its
-    /// payer chooses that much, and can pay a millionth of a dollar for it.
+    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer. The rest suffices
+    /// for a wallet's contract that checks a signature or a passkey. Gas beyond it counts like burned gas even though
+    /// the settlement pays, because its payer chooses the amount and may pay only a millionth of a dollar for it.
     pub const ORDINARY: u64 = 200_000;
 }
 
-/// Whom burned gas counts for.
+/// The parties for which burned gas counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Burner {
     pub(super) payer: String,
@@ -141,7 +142,7 @@ struct Burned {
     reverts: Recent,
     /// Reverted settlements that were excused.
     excused: Recent,
-    /// What runs under way may use.
+    /// Gas that runs in flight may use.
     held: u64,
     /// Number of runs in flight.
     runs: u32,
@@ -232,7 +233,7 @@ impl GasMeter {
         Ok(GasHold { meter: Arc::clone(self), burner, gas })
     }
 
-    /// Whether so much was burned that it matters who has paid before for a tool of this builder.
+    /// Returns whether so much gas was burned that the limits depend on who has paid for a tool of this builder before.
     pub(super) fn keeps_to_customers(&self, burner: &Burner, from: Option<IpAddr>) -> bool {
         let (state, now) = (self.state(), self.now());
         let is_high = |most: Option<NonZeroU64>, burned: &Burned| most.is_some_and(|most| burned.gas.total(now) >= most.get() / 4);
@@ -259,7 +260,7 @@ impl GasMeter {
         self.count(burner, burned, 1);
     }
 
-    /// Counts what a settlement that paid has used beyond an ordinary one.
+    /// Counts the gas that a successful settlement has used beyond an ordinary one.
     pub(super) fn exceeded(&self, burner: &Burner, excess: BurnedGas) {
         self.count(burner, excess, 0);
     }
@@ -279,11 +280,11 @@ impl GasMeter {
         self.changed.notify_one();
     }
 
-    /// Takes back what counts against a payer, its address and a builder for a settlement that did not pay, because another transaction
-    /// had moved the money already. The gas is gone, so it still counts in all.
+    /// Removes the counts of a payer, its address and a builder for a settlement that did not pay because another
+    /// transaction had already moved the money. The gas is gone, so it still counts in total.
     ///
-    /// The payer can be the one who sends the other transaction. So only as many are excused as settlements of it may be reverted, and
-    /// [`EXCUSES_OF_ADDRESS`] times as many of an address; beyond that they count like others.
+    /// The payer may have sent the other transaction. So a payer gets only as many excuses as settlements may be
+    /// reverted, and an address [`EXCUSES_OF_ADDRESS`] times as many. Further ones count like others.
     pub(super) fn excuse(&self, burner: &Burner, burned: BurnedGas) {
         let (mut state, now) = (self.state(), self.now());
         let State { payers, addresses, builders, pending, .. } = &mut *state;
@@ -391,7 +392,7 @@ impl Burned {
         self.runs > 0 || [&self.gas, &self.reverts, &self.excused].iter().any(|of| of.total(now) > 0)
     }
 
-    /// Whether one more reverted settlement is excused, of so many in an hour. `None` is no limit.
+    /// Returns whether another reverted settlement is excused, and counts it. `most` is the maximum per hour, if any.
     fn excuse(&mut self, most: Option<u32>, now: Moment) -> bool {
         if most.is_some_and(|most| self.excused.total(now) >= u64::from(most)) {
             return false;

@@ -109,7 +109,7 @@ impl Gate {
     pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
         enter(Stage::Settle);
         if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
-            // A host of an earlier version could neither read the payment nor take it up.
+            // A host of an earlier version could neither read the payment nor take it over.
             admission.release().await;
             let message = "hosts of an earlier version serve the store".to_owned();
             return Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None });
@@ -185,13 +185,13 @@ impl Gate {
         Ok(Some(OwedRun { gate, told, holder, payer, kind, is_first: false, is_over: false, place, _claim: Some(claim) }))
     }
 
-    /// Returns what the payer of an owed payment is told while no run begins.
+    /// Returns the details for the payer of an owed payment while no run begins.
     #[must_use]
     pub fn unanswered_by(&self, owed: &OwedPayment) -> Unanswered {
         self.unanswered(owed.id.clone(), &owed.record)
     }
 
-    /// What the payer of this record is told.
+    /// Returns the details for the payer of this record.
     fn unanswered(&self, payment: PaymentId, record: &Record) -> Unanswered {
         let owed = record.owed.clone().unwrap_or_default();
         Unanswered {
@@ -294,7 +294,7 @@ impl OwedRun {
             if let Ok(id) = receipt.parse::<ReceiptId>()
                 && tx.get(&REFUNDS, &id).await?.is_some()
             {
-                // What was refunded buys no answer. The next request with the payment is told so.
+                // A refunded payment gets no answer. The next request with it is refused for that reason.
                 return tx.answer(None);
             }
             let Some(paid) = gate_of.paid_receipt(receipt).await? else {

@@ -57,13 +57,13 @@ impl Recent {
         oldest.is_some()
     }
 
-    /// Takes the oldest event away if `paid` is at least its price: the mean price of the events in its slot, from `prices`. False if
-    /// that is too little, `None` if there is no event.
+    /// Removes the oldest event if `paid` is at least its price: the mean price of the events in its slot, from
+    /// `prices`. Returns false if it is less, and `None` if there is no event.
     pub(super) fn forgive_for(&mut self, prices: &mut Self, paid: u64, now: Moment) -> Option<bool> {
         self.forget_old(now);
         prices.forget_old(now);
         let place = Self::place(self.oldest(now)?);
-        // At least one event is there. A mean that is rounded up is at most the sum.
+        // There is at least one event. A mean that is rounded up is at most the sum.
         let price = prices.slots[place].div_ceil(self.slots[place]);
         if paid < price {
             return Some(false);
@@ -73,7 +73,7 @@ impl Recent {
         Some(true)
     }
 
-    /// Takes `amount` away again, or as much of it as still counts, the newest first.
+    /// Removes up to `amount` from the count, newest first.
     pub(super) fn take_back(&mut self, mut amount: u64, now: Moment) {
         self.forget_old(now);
         for slot in self.slots_in_force(now).collect::<Vec<_>>().into_iter().rev() {

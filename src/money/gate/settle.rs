@@ -109,7 +109,7 @@ impl Gate {
         let Held { place, purse, gas, by_contract } = held;
         match settled {
             Ok(_) => place.paid(),
-            // A payer's contract can bring about that its settlement cannot be tried.
+            // A payer's contract can make the simulation of its settlement fail.
             Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED || by_contract => place.failed("refused"),
             Err(SettleError::Unknown { .. }) => {
                 let running = place.running.clone();
@@ -138,13 +138,13 @@ impl Gate {
         }
     }
 
-    /// Counts the gas that a settlement has used beyond an ordinary one which is looked up.
+    /// Counts the gas that a settlement found by a lookup has used beyond an ordinary one.
     pub(super) fn count_excess(&self, payment: &Payment, excess: BurnedGas) {
         let burner = self.open_runs().get(&payment.id()).map(|run| run.burner.clone());
         self.gas.exceeded(&burner.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), excess);
     }
 
-    /// Counts the gas that a settlement has burned which is looked up.
+    /// Counts gas burned by a settlement that is being looked up.
     pub(super) fn count_burned(&self, payment: &Payment, burned: BurnedGas) {
         let burner = {
             let mut open = self.open_runs();
@@ -250,7 +250,7 @@ impl Gate {
         let was_contract = verified.tried_gas().is_some_and(|tried| tried.by_contract);
         let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
-        // Its own counts for nothing so far.
+        // Its earlier reservation counts as zero.
         (held.gas, held.by_contract) = (None, true);
         match self.gas.hold((&held.place.running).into(), tried) {
             Ok(gas) => {

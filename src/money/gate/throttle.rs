@@ -1,8 +1,8 @@
 //! Limits on unpaid runs, per payer, per caller's address and per tool.
 //!
-//! A run takes a [`Place`] before its handler starts, so that runs under way count like those that have failed. A place ends in one
-//! of three ways: the run is paid for, which forgives one earlier failure of at most that price; the run is not paid for, which counts
-//! for a minute; or there was no run, which counts nothing.
+//! A run takes a [`Place`] before its handler starts, so that runs in flight count like failed ones. A place ends in
+//! one of three ways: the run is paid for, which forgives one earlier failure of at most that price; the run is not
+//! paid for, which counts for a minute; or there was no run, which counts nothing.
 //!
 //! A payer who pays can have more runs in flight: ten paid runs allow one more. Each unpaid run removes one of these.
 //!
@@ -70,9 +70,9 @@ pub(super) struct Running {
     /// An address of a network, or the id of a credit.
     pub(super) payer: String,
     pub(super) tool: Slug,
-    /// What the run costs.
+    /// The price of the run.
     pub(super) price: MicroUsd,
-    /// Whose tool that is, as shares name them.
+    /// The tool's owner, by its share name.
     pub(super) builder: String,
     /// The caller's IPv4 address, or the first address of its IPv6 /64.
     pub(super) from: Option<IpAddr>,
@@ -150,7 +150,8 @@ impl Throttle {
         }
     }
 
-    /// Unpaid runs of the last minute, of all payers. Those that were forgiven stay in it: nobody paid for them.
+    /// Returns the number of unpaid runs of all payers in the last minute, including forgiven ones, for which nobody
+    /// paid either.
     pub(super) fn unpaid(&self) -> u64 {
         let now = self.now();
         self.accounts().payers.values().map(|account| account.unpaid(now)).sum()
@@ -212,7 +213,7 @@ impl Accounts {
         account.begin(now);
         if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
             make_room(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
-            // What one of its payers pays with says nothing of the address.
+            // A payer's means of payment does not matter for its address.
             self.addresses.entry(from).or_insert_with(|| Account::new(limits.of_address, Funds::Balance, now)).begin(now);
         }
         if is_customer {

@@ -90,7 +90,7 @@ pub enum ResolutionError {
     Store(#[from] StoreError),
 }
 
-/// The time for which a host asks at least, however long it was down before, in milliseconds.
+/// Minimum time for which a host looks up a settlement, however long it was down before, in milliseconds.
 const ASKED_AT_LEAST_MS: u64 = 15 * 60 * 1_000;
 
 impl From<ChainError> for ResolutionError {

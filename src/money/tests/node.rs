@@ -61,9 +61,9 @@ pub(super) struct Chain {
     pub(super) mined: Option<B256>,
     /// Number of that block.
     pub(super) mined_in: u64,
-    /// With so much gas.
+    /// Gas used by the transaction.
     pub(super) gas_used: u64,
-    /// Whether it was reverted there.
+    /// Whether the transaction was reverted.
     pub(super) reverts: bool,
     /// A fixed answer to a sent transaction, whatever becomes of it.
     pub(super) sending: Option<Sending>,

@@ -78,7 +78,8 @@ async fn settlement_that_is_not_known_counts_as_unpaid_until_it_is_found_settled
     drop(bench.run(payer.pays(99)).await);
 }
 
-/// A wallet said yes before the work and used up its gas after it: 713 runs in 64 s, and none of them counted.
+/// Regression test: a wallet accepted before the run and used up its gas after it: 713 runs in 64 s, and none of them
+/// counted.
 #[tokio::test]
 async fn run_of_a_contract_that_nobody_settles_counts_as_unpaid() {
     let bench = Bench::new().await;
@@ -150,7 +151,7 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
     assert_eq!(restarted.gate.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
 }
 
-/// A wallet used 947,000 gas in each settlement, paid $0.000001, and nothing counted.
+/// Regression test: a wallet used 947,000 gas in each settlement, paid $0.000001, and nothing counted.
 #[tokio::test]
 async fn gas_beyond_an_ordinary_settlement_counts_for_its_payer_though_it_paid() {
     let bench = Bench::new().await;
@@ -167,7 +168,7 @@ async fn gas_beyond_an_ordinary_settlement_counts_for_its_payer_though_it_paid()
     assert_eq!((&told["burnedLastHour"], &told["revertedLastHour"]), (&json!(1_494_000), &json!(0)), "{told}");
 }
 
-/// A forged payment that names somebody else takes nothing of theirs.
+/// A forged payment that names somebody else takes none of their slots.
 #[tokio::test]
 async fn payments_that_do_not_verify_take_no_place() {
     let bench = Bench::new().await;

@@ -77,7 +77,7 @@ impl Node {
             return Ok(refused("authorization_canceled"));
         }
         let receipt = self.receipt_of(&event, safe).await?;
-        // What was signed can pay somebody else, or less than was asked for.
+        // The authorization may pay somebody else, or less than required.
         Ok(match exact::pays(transfer, payment).is_ok() && receipt.made(transfer, asset) {
             true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)),
             false => refused("invalid_exact_evm_nonce_already_used"),

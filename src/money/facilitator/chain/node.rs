@@ -28,13 +28,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum gas that a payer's contract can use in a call, and a settlement in its transaction.
 pub(crate) const CONTRACT_GAS: u64 = 1_000_000;
 
-/// A node that tried a call with less gas than this had no more: the signer's balance did not pay for it.
+/// If a node had less gas than this for a call, the signer's balance was too low for more.
 const LEAST_ALLOWANCE: u64 = CONTRACT_GAS / 2;
 
-/// Codes of JSON-RPC that are about the question or the node: no such method, wrong parameters, limits of the provider.
+/// JSON-RPC error codes that concern the request or the node: unknown method, invalid parameters, limits of the
+/// provider.
 const OF_THE_NODE: &[i64] = &[-32700, -32600, -32601, -32602, -32005, 429];
 
-/// What nodes say of code that they could not run to its end, in lower case and without anything but letters and digits.
+/// Parts of nodes' messages for code that failed before its end, in lower case with only letters and digits.
 const STOPPED: &[&str] = &[
     "outofgas",
     "insufficientgas",
@@ -65,7 +66,7 @@ const STOPPED: &[&str] = &[
     "vmerror",
 ];
 
-/// Most characters of what a node says, in the log.
+/// Maximum length of a node's message in the log, in characters.
 const MAX_MESSAGE: usize = 200;
 
 /// A node at a URL. The URL is secret, because it contains the operator's key.
@@ -125,11 +126,11 @@ pub(crate) enum At {
 }
 
 impl RpcError {
-    /// Whether the contract says no, and not the node: it reverted, or its code could not be run to its end.
+    /// Returns whether the contract failed, as opposed to the node: it reverted, or its code could not run to its end.
     pub(crate) fn reverted(&self) -> bool {
         let Self::Said { code, message, data, .. } = self else { return false };
         let message = message.to_lowercase();
-        // First: the contract chooses the rest of the words.
+        // This comes first, because the contract chooses the rest of the message.
         if data.is_some() || message.contains("revert") {
             return true;
         }
@@ -141,7 +142,7 @@ impl RpcError {
     }
 }
 
-/// The gas that a node could try a call with that needed more, where the message has it.
+/// Parses the gas that a node had for a call that needed more, if the message contains it.
 fn allowance(message: &str) -> Option<u64> {
     let (_, rest) = message.split_once("exceeds allowance")?;
     let digits: String = rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
@@ -229,7 +230,7 @@ impl Node {
         self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data) }), at).await
     }
 
-    /// The same of a payer's contract, with no more gas than a settlement can use: what a node runs for it has an end.
+    /// Simulates a call of a payer's contract with the maximum gas of a settlement, which bounds the node's work.
     pub(crate) async fn call_payer(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
         let gas = U64::from(CONTRACT_GAS);
         self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data), "gas": gas }), at).await

@@ -107,7 +107,7 @@ impl EvmFacilitator {
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
         let question = isValidSignatureCall { hash: order.hash(payment.asset), signature };
         match self.node.call_payer(payment.signed.sender(), &question.abi_encode(), At::Latest).await {
-            // Where there is no contract nothing is answered.
+            // A call to an address without a contract returns nothing.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
             Ok(_) => Err(nobody()),
             Err(error) if error.reverted() => Err(nobody()),
@@ -219,7 +219,7 @@ impl EvmFacilitator {
             self.gas.reverted(payment.id(), receipt);
         }
         if order.made_by(receipt, payment.asset) {
-            // What a key has signed costs what the token's own code takes. Only a contract can choose to use more.
+            // A payment signed by a key costs what the token's code needs. Only a contract can choose to use more.
             let may_exceed = payment.tried_gas().is_none_or(|tried| tried.by_contract);
             let settled = |receipt: &Receipt| {
                 if may_exceed {

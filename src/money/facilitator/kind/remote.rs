@@ -181,7 +181,7 @@ impl HttpFacilitator {
 #[async_trait]
 impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &Payment) -> Verdict {
-        // The host loses by a facilitator that does not check the authorization, so it checks this itself.
+        // The host bears the loss if a facilitator does not check the authorization, so it checks this itself.
         if let Some((transfer, _)) = payment.transfer()
             && let Err(told) = exact::pays(&transfer, payment).and_then(|()| exact::has_begun(&transfer, self.clock.now()))
         {

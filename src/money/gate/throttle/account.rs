@@ -57,11 +57,11 @@ impl Now {
 pub(super) struct Account {
     /// Unpaid runs that count against the limit: those that were not forgiven.
     failed: Recent,
-    /// The prices of these, in micro-USD.
+    /// The prices of these runs, in micro-USD.
     prices: Recent,
-    /// All unpaid runs, those that were forgiven among them.
+    /// All unpaid runs, including forgiven ones.
     unpaid: Recent,
-    /// Paid since the last run was forgiven, in micro-USD.
+    /// The amount paid since a run was last forgiven, in micro-USD.
     paid_since: u64,
     pub(super) under_way: u32,
     /// Runs beyond the limit that were earned by paying.
@@ -104,26 +104,26 @@ impl Account {
         (self.under_way, self.last) = (self.under_way + 1, now.elapsed);
     }
 
-    /// Counts an unpaid run of this price, in micro-USD.
+    /// Counts an unpaid run with this price, in micro-USD.
     pub(super) fn fail(&mut self, price: u64, now: Now) {
         if self.failed.total(now.at) == 0 {
             self.paid_since = 0;
         }
         self.more = self.more.saturating_sub(1);
         self.failed.add(1, now.at);
-        // A run that counts has a price: otherwise its slot would have none, and any payment would do.
+        // A price of zero would let any payment forgive the run.
         self.prices.add(price.max(1), now.at);
         self.unpaid.add(1, now.at);
     }
 
-    /// Counts unpaid runs at another host, whose prices are not known.
+    /// Counts unpaid runs at another host, whose prices are unknown.
     pub(super) fn fail_elsewhere(&mut self, runs: u64, now: Now) {
         self.failed.add(runs, now.at);
         self.unpaid.add(runs, now.at);
     }
 
-    /// Counts a paid run. It forgives the oldest unpaid one if the payments since the last forgiven run reach that one's price: a cheap
-    /// run, of a tool of the payer's own perhaps, makes up for no expensive one.
+    /// Counts a paid run. It forgives the oldest unpaid run if the payments since the last forgiven run reach its
+    /// price. So a cheap run, maybe of the payer's own tool, does not make up for an expensive one.
     pub(super) fn pay(&mut self, price: u64, now: Now) {
         (self.has_paid, self.last) = (true, now.elapsed);
         let paid = self.paid_since.saturating_add(price);
@@ -138,23 +138,23 @@ impl Account {
         }
     }
 
-    /// Takes one failure back that the payer had no part in.
+    /// Removes a failure that was not the payer's fault.
     pub(super) fn excuse(&mut self, now: Now) {
         self.failed.forgive_for(&mut self.prices, u64::MAX, now.at);
         self.unpaid.take_back(1, now.at);
     }
 
-    /// Takes a run out of the unpaid ones that was found to be paid for. [`Self::pay`] counts the payment.
+    /// Removes an unpaid run that was found to be paid. [`Self::pay`] counts the payment.
     pub(super) fn paid_late(&mut self, now: Now) {
         self.unpaid.take_back(1, now.at);
     }
 
-    /// Unpaid runs of the last minute, those that were forgiven among them.
+    /// Returns the number of unpaid runs in the last minute, including forgiven ones.
     pub(super) fn unpaid(&self, now: Now) -> u64 {
         self.unpaid.total(now.at)
     }
 
-    /// Whether nothing of it matters any more.
+    /// Returns whether it can be forgotten.
     pub(super) fn is_quiet(&self, now: Now) -> bool {
         self.is_clean(now) && now.elapsed.saturating_sub(self.last) > HISTORY_KEPT
     }
@@ -195,12 +195,12 @@ pub(super) struct Customer {
 }
 
 impl Customer {
-    /// Returns the history of a customer of whom the store says only that it has paid.
+    /// Returns the history of a customer of whom the store knows only that it has paid.
     pub(super) fn known(now: Now) -> Self {
         Self { paid: 1, last: now.elapsed, ..Self::default() }
     }
 
-    /// Whether it has paid more often than its runs under way could fail.
+    /// Returns whether it has paid more often than it has runs in flight.
     pub(super) fn is_trusted(&self) -> bool {
         self.paid > self.under_way
     }

@@ -35,7 +35,7 @@ impl Throttle {
         accounts.customers.get(&(running.payer.clone(), running.tool.clone())).map(Customer::is_trusted)
     }
 
-    /// Remembers a customer that only the store knew. Like those of any other, its runs rest on a paid one.
+    /// Remembers a customer that only the store knew. As for any other customer, the paid run covers its runs.
     fn remember_customer(&self, running: &Running) -> bool {
         let (mut accounts, now) = (self.accounts(), self.now());
         let key = (running.payer.clone(), running.tool.clone());

@@ -92,7 +92,7 @@ fn priced(price: u64) -> Running {
     Running { price: MicroUsd(price), ..running("a", "one") }
 }
 
-/// A paid run of $0.000001 forgave an unpaid one of $1: 423 unpaid runs in a minute.
+/// Regression test: a paid run of $0.000001 forgave an unpaid one of $1. There were 423 unpaid runs in a minute.
 #[tokio::test(start_paused = true)]
 async fn paid_run_forgives_no_unpaid_run_of_a_higher_price() {
     let throttle = throttle(3, 0, 0);

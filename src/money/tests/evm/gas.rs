@@ -49,7 +49,7 @@ async fn a_transaction_that_was_not_taken_has_the_balance_looked_at_at_once() {
     assert!(matches!(verified(&facilitator).await, Verdict::Unavailable(_)));
 }
 
-/// A wallet's check of a signature took 880,000 gas in each settlement, for a millionth of a dollar.
+/// Regression test: a wallet's signature check took 880,000 gas in each settlement, for a millionth of a dollar.
 #[tokio::test]
 async fn gas_that_a_contract_uses_beyond_an_ordinary_settlement_is_counted_once() {
     let hash = B256::repeat_byte(9);

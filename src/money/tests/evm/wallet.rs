@@ -72,7 +72,7 @@ async fn what_a_wallet_did_not_sign_is_refused_and_a_node_that_cannot_tell_decid
     assert!(matches!(verdict, Verdict::Unavailable(_)), "not the payer's fault: {verdict:?}");
 }
 
-/// It signed before the work, and loops after it: that is its no, and not the node's.
+/// The wallet signed before the run, and loops after it. That is its refusal, and not the node's.
 #[tokio::test]
 async fn wallet_that_uses_up_its_gas_has_not_signed() {
     for message in ["out of gas", "invalid opcode: INVALID", "stack limit reached 1024 (1023)"] {

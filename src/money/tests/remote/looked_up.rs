@@ -88,14 +88,15 @@ async fn a_payment_that_is_spent_at_the_first_question_is_noted() {
     }
 }
 
-/// A payment whose authorization was changed before it was signed.
+/// Returns a payment whose authorization was changed before it was signed.
 fn signing(change: impl FnOnce(&mut Authorization)) -> Payment {
     let mut authorization = Payer::new(1).authorization(1);
     change(&mut authorization);
     decode(&Payer::new(1).payload(&authorization)).unwrap()
 }
 
-/// A facilitator that does not look at what was signed settled a payment of $0.000001 that its payer made to itself.
+/// Regression test: a facilitator that does not check the authorization settled a payment of $0.000001 from a payer to
+/// itself.
 #[tokio::test]
 async fn authorization_that_does_not_pay_what_is_asked_is_refused_before_the_work() {
     let server = Server::saying([says(200, json!({ "isValid": true }))]).await;
@@ -134,7 +135,8 @@ async fn transfer_that_does_not_pay_what_is_asked_proves_nothing() {
     }
 }
 
-/// A facilitator said no and sent the payment a second later: its payer was charged, and refused for good.
+/// Regression test: a facilitator refused a payment and sent it a second later, so its payer was charged and refused
+/// for good.
 #[tokio::test]
 async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
     let valid = says(200, json!({ "isValid": true }));

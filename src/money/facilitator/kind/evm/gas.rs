@@ -21,14 +21,14 @@ use crate::{
 /// Gas of a transfer for estimating the remaining settlements: the maximum of the dollar tokens.
 const TRANSFER_GAS: u64 = 110_000;
 
-/// Most gas that a transfer may need: more than any key's, so that a payer's contract cannot use up what the signer has.
+/// Maximum gas of a transfer, above that of any key. It prevents a payer's contract from draining the signer.
 pub(super) const MOST_GAS: u64 = CONTRACT_GAS;
 
 /// Interval between balance checks, and the interval while the balance is empty.
 const PAUSE: Duration = Duration::from_secs(60);
 const EMPTY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Transactions that are remembered.
+/// Number of transactions that are remembered.
 const MOST_COUNTED: usize = 4_096;
 
 /// Remaining settlements below which the operator is warned.
@@ -43,19 +43,19 @@ pub(super) struct Gas {
     burned: Mutex<Burned>,
 }
 
-/// What reverted transactions have burned, and others have used beyond an ordinary settlement.
+/// Gas burned by reverted transactions, and used by successful ones beyond an ordinary settlement.
 #[derive(Debug, Default)]
 struct Burned {
-    /// The transactions that were counted last: each is looked up until its block will stay.
+    /// The transactions counted last. Each is looked up again until its block will stay.
     counted: VecDeque<B256>,
-    /// Of reverted transactions, what was not taken yet.
+    /// Amounts of reverted transactions that were not taken yet.
     of: HashMap<PaymentId, BurnedGas>,
-    /// Of the others, what was not taken yet.
+    /// Amounts of successful transactions that were not taken yet.
     excess: HashMap<PaymentId, BurnedGas>,
 }
 
 impl Burned {
-    /// Remembers that a transaction is counted. False if it was counted before.
+    /// Records that a transaction is counted. Returns false if it was counted before.
     fn count(&mut self, transaction: B256) -> bool {
         if self.counted.contains(&transaction) {
             return false;
@@ -116,7 +116,7 @@ impl Gas {
         }
     }
 
-    /// Counts what a transaction that paid has used beyond an ordinary settlement, once.
+    /// Counts the gas that a successful transaction has used beyond an ordinary settlement, once.
     pub(super) fn paid(&self, payment: PaymentId, receipt: &Receipt) {
         let gas = receipt.gas_used.to::<u64>().saturating_sub(BurnedGas::ORDINARY);
         if gas == 0 {
@@ -129,12 +129,12 @@ impl Gas {
         }
     }
 
-    /// What a settlement that paid has used beyond an ordinary one, and was not taken before.
+    /// Takes the gas that a successful settlement has used beyond an ordinary one and that was not taken before.
     pub(super) fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap_or_else(PoisonError::into_inner).excess.remove(payment)
     }
 
-    /// What was burned for a payment, and not taken before.
+    /// Takes the gas burned for a payment that was not taken before.
     pub(super) fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap_or_else(PoisonError::into_inner).of.remove(payment)
     }
