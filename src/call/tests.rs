@@ -33,7 +33,6 @@ use tollhouse_tool::{MicroUsd, Runs};
 use super::*;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
-/// Lifetime of quotes.
 const QUOTE: Duration = Duration::from_secs(60);
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -133,7 +132,6 @@ pub(super) struct Bench {
     pub(super) services: Arc<CapabilityServices>,
     calls: Arc<Calls>,
     clock: Clock,
-    /// The owner of all tools.
     owner: Owner,
     _folder: tempfile::TempDir,
 }

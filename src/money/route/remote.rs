@@ -1,7 +1,6 @@
 //! Routes from a quote API like LI.FI's: `GET {url}/quote/toAmount`, which returns its best route.
 //!
-//! The answer is read within limits, and texts are our own. If the API fails there is no fallback, because estimated
-//! rates must not look like an offer.
+//! Answers are read within limits, and texts are our own. There is no fallback: estimates must not look like an offer.
 
 use std::time::Duration;
 
@@ -25,7 +24,6 @@ use crate::{
     facilitator::post::{Answer, Poster},
 };
 
-/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// LI.FI's header for the API key.
@@ -146,9 +144,7 @@ impl RemoteRoutes {
     }
 }
 
-/// A request to the API.
 struct Asked<'a> {
-    /// Common name of the network.
     network: &'a str,
     from_chain: u64,
     to_chain: u64,
@@ -218,8 +214,7 @@ fn nothing_to_convert(due: &Due, network: &str) -> Route {
     }
 }
 
-/// Parses the route of an answer. `None` if the answer is invalid, is for another request, or delivers less than the
-/// amount due.
+/// Parses an answer. `None` if it is invalid, is for another request, or delivers less than the amount due.
 fn read(offer: Value, asked: &Asked<'_>, due: &Due) -> Option<Route> {
     let Offer { tool_details, action, estimate, transaction_request } = Offer::deserialize(offer).ok()?;
     let least = estimate.to_amount_min.as_ref().unwrap_or(&estimate.to_amount).parse::<u128>().ok()?;

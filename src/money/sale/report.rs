@@ -13,11 +13,9 @@ use super::{SALES, Sales, Totals, begin, day, day_of, of};
 /// Number of owners read concurrently for the host's report. It is low so that calls can read meanwhile.
 const AT_ONCE: usize = 2;
 
-/// Number of roll-ups read at once.
 pub(super) const PAGE: usize = 1_000;
 
-/// Number of rows read at once from the days that have rows: more than a host usually leaves unfolded. It is doubled if
-/// there are more.
+/// Rows read at once from days that have rows, doubled until it suffices. A host usually leaves fewer unfolded.
 pub(super) const TAIL: usize = 8_000;
 
 /// Revenue of whole UTC days.
@@ -120,7 +118,6 @@ pub struct HostDayLine {
     pub all: DayLine,
 }
 
-/// Sums of an owner's sales.
 #[derive(Default)]
 struct Sums {
     totals: Totals,
@@ -128,7 +125,6 @@ struct Sums {
     days: BTreeMap<u32, Totals>,
 }
 
-/// Sums of a tool's sales.
 #[derive(Default)]
 struct OfEndpoint {
     totals: Totals,
@@ -137,8 +133,7 @@ struct OfEndpoint {
 }
 
 impl Sums {
-    /// Adds an owner's rows from day `first` on. It runs on a blocking thread, because a busy owner's history takes a
-    /// while.
+    /// Adds an owner's rows from day `first` on, on a blocking thread, because there may be many.
     async fn with(self, first: u32, rows: Vec<Unread>, detail: Detail) -> Result<Self, StoreError> {
         let added = tokio::task::spawn_blocking(move || self.added(first, rows, detail)).await;
         added.unwrap_or_else(|_| Err(StoreError::Away("the sales could not be added up".to_owned())))

@@ -17,7 +17,6 @@ const BALANCE_OF: &str = "0x70a08231";
 const ALLOWANCE: &str = "0xdd62ed3e";
 const PERMIT2: &str = "0x6afdd850";
 
-/// Time between two blocks, in seconds.
 const BLOCK_SECS: u64 = 2;
 
 /// The state of the chain and its node. Requests concern nonce 1 of payer 1.
@@ -59,11 +58,8 @@ pub(super) struct Chain {
     pub(super) most_sent: usize,
     /// Hash of the transaction in the newest block that moved the money.
     pub(super) mined: Option<B256>,
-    /// Number of that block.
     pub(super) mined_in: u64,
-    /// Gas used by the transaction.
     pub(super) gas_used: u64,
-    /// Whether the transaction was reverted.
     pub(super) reverts: bool,
     /// A fixed answer to a sent transaction, whatever becomes of it.
     pub(super) sending: Option<Sending>,
@@ -234,7 +230,6 @@ impl Node {
         node
     }
 
-    /// Returns the number of requests of a method.
     pub(super) fn times(&self, method: &str) -> usize {
         self.asked.lock().unwrap().iter().filter(|question| question["method"] == method).count()
     }
@@ -280,7 +275,6 @@ pub(super) fn paid(to: &str, value: u64) -> Vec<Value> {
     ]
 }
 
-/// Returns the log of a transaction that cancels the nonce.
 pub(super) fn cancelled() -> Vec<Value> {
     vec![log(3, &[CANCELED, &word(&Payer::new(1).address()), &format!("0x{:064x}", 1)], "0x")]
 }
