@@ -1,5 +1,5 @@
-//! What a payment has bought already: given again, whatever has become of its tool since. A tool that is paused or gone takes
-//! no calls, and what was paid for is no call of it any more.
+//! Returns the answers that payments have already bought, whatever has become of their tools since. A paused or deleted
+//! tool takes no calls, but a paid answer is not a new call.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -17,27 +17,27 @@ use super::{
 /// A request for a tool that takes no calls now.
 #[derive(Debug)]
 pub struct Asked<'a> {
-    /// What the tool is called, or was.
+    /// The tool's current or former slug.
     pub slug: &'a str,
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// As it stands in the URL.
+    /// The query as in the URL.
     pub query: Option<&'a str>,
-    /// What it was to be called with.
+    /// The input of the call.
     pub input: Input,
-    /// What it is paid with.
+    /// The offered payment.
     pub offered: Offered,
-    /// Whose network asks, for its share of the processor.
+    /// The caller's address, for its share of the processor.
     pub from: IpAddr,
 }
 
 impl Calls {
-    /// What the payment of this request has bought, or is buying; `None` where that is nothing: then there is nothing but the
-    /// tool's own refusal to tell.
+    /// Returns the call that this request's payment has bought or is buying. `None` if there is none; then the tool's
+    /// own refusal applies.
     ///
     /// # Errors
     ///
-    /// [`CallError::OverShare`], [`CallError::AnswerOwed`], or the store's.
+    /// [`CallError::OverShare`], [`CallError::AnswerOwed`], or errors of the store.
     pub async fn bought(self: &Arc<Self>, asked: Asked<'_>) -> Result<Option<UnderWay<Done>>, Arc<CallError>> {
         let Some(seen) = self.seen(asked).await? else { return Ok(None) };
         if let Seen::Owed(owed) = &seen {
@@ -47,8 +47,8 @@ impl Calls {
         Ok(Some(self.detached(async move { this.again(seen, Limits::ceilings().wall_ms).await })))
     }
 
-    /// What the payment of a call has bought while its quote held; else that it is `refused`, since that holds no more. `None` where an
-    /// answer is owed.
+    /// Returns what a call's payment has bought while its quote was valid, or else `refused`, since the quote is no
+    /// longer valid. `None` if an answer is owed.
     pub(super) async fn bought_under(&self, call: &Call, refused: CallError) -> Option<Shared> {
         let Call { live, input, offered, head, from, .. } = call;
         let slug = live.endpoint.slug.as_str();
@@ -74,7 +74,7 @@ impl Calls {
         }
     }
 
-    /// What is offered has bought already, where that is this request: nobody asks for anything else of it.
+    /// Returns what the offered payment has already bought for this request.
     pub(super) async fn earlier(&self, offered: &Offered, binding: &str) -> Result<Option<Seen>, Arc<CallError>> {
         match self.gate.earlier(offered, binding).await {
             Ok(seen) => Ok(seen),
@@ -86,7 +86,8 @@ impl Calls {
         }
     }
 
-    /// Runs the tool again for what was charged before: of requests with the same payment, one.
+    /// Runs the tool again for a payment that was charged before. Of concurrent requests with the same payment, one
+    /// runs it.
     pub(super) async fn owed(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Shared {
         let (payment, wall_ms) = (owed.payment().clone(), task.live.endpoint.limits.wall_ms);
         match Box::pin(self.paid_earlier(task, parsed, owed)).await {
@@ -95,7 +96,7 @@ impl Calls {
         }
     }
 
-    /// What a payment bought, of a tool that may run for `wall_ms`.
+    /// Returns what a payment bought, for a tool with the time limit `wall_ms`.
     pub(super) async fn again(&self, seen: Seen, wall_ms: u64) -> Shared {
         match seen {
             Seen::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
@@ -104,7 +105,7 @@ impl Calls {
         }
     }
 
-    /// The end of the run that has the payment, of a tool that may run for `wall_ms`.
+    /// Waits for the run that uses the payment, for a tool with the time limit `wall_ms`.
     async fn join(&self, payment: &PaymentId, wall_ms: u64) -> Shared {
         match self.try_join(payment, wall_ms).await {
             JoinEnd::Shared(ended) => ended,
@@ -112,7 +113,7 @@ impl Calls {
         }
     }
 
-    /// The same, where a run that was stopped can be begun again.
+    /// Waits for the run that uses the payment. If that was stopped, the caller may start another one.
     pub(super) async fn try_join(&self, payment: &PaymentId, wall_ms: u64) -> JoinEnd {
         self.in_flight.join(&self.gate, payment, patience(wall_ms)).await
     }

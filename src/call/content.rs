@@ -1,4 +1,4 @@
-//! What the body of an answer is. Decided here once, so that every way to call gives the same.
+//! Classifies the body of an answer. All fronts use it, so that they return the same.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -6,45 +6,45 @@ use bytes::Bytes;
 use serde_json::{Value, value::RawValue};
 use tollhouse_money::StoredAnswer;
 
-/// The media type of an answer that names none.
+/// The default media type of an answer.
 const JSON: &str = "application/json";
 
-/// The body of an answer, by its media type and its bytes.
+/// The body of an answer, by media type and content.
 #[derive(Debug)]
 pub enum Content<'a> {
-    /// The text that the handler gave, with its own spacing and digits.
+    /// The handler's JSON text, with its original spacing and digits.
     Json {
         /// Its content type.
         media_type: Cow<'a, str>,
-        /// As it was answered.
+        /// The text.
         json: &'a RawValue,
     },
     /// `text/*` in UTF-8.
     Text {
         /// Its content type.
         media_type: Cow<'a, str>,
-        /// As it was answered.
+        /// The text.
         text: &'a str,
     },
-    /// Everything else.
+    /// Any other content.
     Bytes {
         /// Its content type.
         media_type: Cow<'a, str>,
-        /// As they were answered.
+        /// The bytes.
         bytes: &'a [u8],
     },
-    /// The status has no body.
+    /// The status allows no body.
     Nothing,
 }
 
 impl<'a> Content<'a> {
-    /// What an answer is, by its content type.
+    /// Classifies an answer by its content type.
     #[must_use]
     pub fn of(answer: &'a StoredAnswer) -> Self {
         Self::new(answer.status, &answer.headers, &answer.body)
     }
 
-    /// What `bytes` are under this status and these headers.
+    /// Classifies `bytes` by status and headers.
     #[must_use]
     pub fn new(status: u16, headers: &'a [(String, String)], bytes: &'a [u8]) -> Self {
         if bodiless(status) {
@@ -57,7 +57,7 @@ impl<'a> Content<'a> {
         {
             return Self::Json { media_type, json };
         }
-        // What only claims to be JSON is a text as well.
+        // Invalid JSON is a text too.
         let is_text = media_type.starts_with("text/") && in_utf8(content_type) || is_json(&media_type);
         match str::from_utf8(bytes) {
             Ok(text) if is_text => Self::Text { media_type, text },
@@ -66,33 +66,33 @@ impl<'a> Content<'a> {
     }
 }
 
-/// The headers that the handler chose, by lower-case name; a content type only where it says more than that this is JSON.
+/// Returns the headers that the handler set, with lower-case names. The content type is left out if it is just JSON.
 #[must_use]
 pub fn chosen_headers(answer: &StoredAnswer) -> BTreeMap<String, &str> {
     let headers = answer.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()));
     headers.filter(|(name, value)| name != "content-type" || !value.eq_ignore_ascii_case(JSON)).collect()
 }
 
-/// Whether an answer with this status has no body.
+/// Returns whether an answer with this status has no body.
 #[must_use]
 pub fn bodiless(status: u16) -> bool {
     matches!(status, 204 | 205 | 304)
 }
 
-/// Whether a content type says JSON, as the MIME Sniffing Standard has it.
+/// Returns whether a content type is JSON, as defined by the MIME Sniffing Standard.
 #[must_use]
 pub fn says_json(content_type: &str) -> bool {
     is_json(&essence(content_type))
 }
 
-/// The content type among headers.
+/// Returns the content type among headers.
 #[must_use]
 pub fn content_type(headers: &[(String, String)]) -> Option<&str> {
     let said = headers.iter().rfind(|(name, _)| name.eq_ignore_ascii_case("content-type")).map(|(_, value)| value.as_str());
     said.filter(|said| !said.trim().is_empty())
 }
 
-/// `type/subtype` in lower case.
+/// Returns `type/subtype` in lower case.
 fn essence(content_type: &str) -> Cow<'_, str> {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if essence.bytes().any(|byte| byte.is_ascii_uppercase()) { Cow::Owned(essence.to_ascii_lowercase()) } else { Cow::Borrowed(essence) }
@@ -102,7 +102,7 @@ fn is_json(essence: &str) -> bool {
     matches!(essence, JSON | "text/json") || essence.ends_with("+json")
 }
 
-/// Whether the charset is one that UTF-8 holds, or none is named.
+/// Returns whether the charset is compatible with UTF-8 or missing.
 fn in_utf8(content_type: &str) -> bool {
     let charset = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let mut charset = charset.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
@@ -112,7 +112,7 @@ fn in_utf8(content_type: &str) -> bool {
     })
 }
 
-/// Bytes of a JSON value, for answers.
+/// Encodes a JSON value for an answer.
 #[must_use]
 pub fn json_bytes(value: &Value) -> Bytes {
     Bytes::from(value.to_string())

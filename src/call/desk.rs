@@ -1,4 +1,4 @@
-//! Where quotes are asked for: of tools here, of the way to what they are paid in, and of sellers elsewhere.
+//! Quotes for tools of this host, for routes to the token of a payment, and for external sellers.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -31,24 +31,24 @@ pub enum QuoteError {
     Crowded(usize),
 }
 
-/// What a desk is made of.
+/// The dependencies of a quote desk.
 #[derive(Debug)]
 pub struct DeskParts {
-    /// Whose tools are quoted.
+    /// Calls of the quoted tools.
     pub calls: Arc<Calls>,
-    /// What it costs to become a builder.
+    /// The terms of registering as a builder.
     pub registration: Arc<Terms>,
-    /// Who knows routes.
+    /// Source of routes.
     pub routes: Arc<dyn RouteProvider>,
-    /// The way to sellers elsewhere.
+    /// Client for external sellers.
     pub client: ReadinessClient,
-    /// Questions that are asked elsewhere for one address, at once.
+    /// Maximum number of concurrent external requests per address.
     pub asking: usize,
-    /// The time.
+    /// Clock.
     pub clock: Clock,
 }
 
-/// Answers what things cost. One for all fronts.
+/// Answers requests for quotes, for all fronts.
 #[derive(Debug)]
 pub struct QuoteDesk {
     calls: Arc<Calls>,
@@ -60,18 +60,18 @@ pub struct QuoteDesk {
 }
 
 impl QuoteDesk {
-    /// A desk of these parts.
+    /// Constructs a desk.
     #[must_use]
     pub fn new(parts: DeskParts) -> Self {
         let DeskParts { calls, registration, routes, client, asking, clock } = parts;
         Self { calls, registration, routes, client, asking: ConcurrencyLimit::new(asking), clock }
     }
 
-    /// A quote of a tool, with the way there from `start` if that is said.
+    /// Quotes a tool, with a route from `start` if given.
     ///
     /// # Errors
     ///
-    /// Why the tool takes no calls, or why there is no such way.
+    /// Why the tool takes no calls, or why there is no route.
     pub async fn tool(&self, slug: &str, start: Option<Start>, turn: &Turn) -> Result<QuoteDocument, QuoteError> {
         let terms = self.terms(slug).await?;
         let quote = turn.work(|| self.calls.quote(&terms));
@@ -80,11 +80,11 @@ impl QuoteDesk {
         Ok(quote.with_conversion(&route))
     }
 
-    /// What a tool costs now, and the way there from `start`.
+    /// Returns the terms of a tool, and a route from `start`.
     ///
     /// # Errors
     ///
-    /// As [`QuoteDesk::tool`].
+    /// See [`QuoteDesk::tool`].
     pub async fn conversion(&self, slug: &str, start: &Start, turn: &Turn) -> Result<(Arc<Terms>, Route), QuoteError> {
         let terms = self.terms(slug).await?;
         let quote = turn.work(|| self.calls.quote(&terms));
@@ -92,11 +92,11 @@ impl QuoteDesk {
         Ok((terms, route))
     }
 
-    /// What the seller at `url` asks, with the way there from `start` if that is said.
+    /// Quotes the seller at `url`, with a route from `start` if given.
     ///
     /// # Errors
     ///
-    /// Why that is not known, or why there is no such way.
+    /// Why the price is unknown, or why there is no route.
     pub async fn seller(
         &self,
         (url, method): (&str, Option<Method>),

@@ -1,18 +1,17 @@
-//! Which bodies are one to whoever reads them: JSON is told apart as what it is, and by its text where a handler that reads
-//! that finds more in it.
+//! Decides when two bodies are equivalent: by their JSON value, or by their text if that has more precise numbers.
 
-/// Significant digits that a double holds of any number.
+/// Number of significant decimal digits that a double preserves.
 const EXACT_DIGITS: usize = f64::DIGITS as usize;
-/// Below this, doubles have fewer digits.
+/// Below this value, doubles are less precise.
 const LEAST_EXACT: f64 = f64::MIN_POSITIVE * 1e16;
 
-/// What tells one body from another: the JSON that it is, whatever its spacing and the order of its members; but the text as
-/// it stands where that has a number that a double cannot tell from others. A handler reads that too.
+/// Returns the identity of a body: the canonical JSON, independent of spacing and field order. If the text contains a
+/// number that a double does not represent uniquely, returns the text, because a handler may read it.
 pub(super) fn told_apart<'a>(text: &'a [u8], canonical: &'a [u8]) -> &'a [u8] {
     if numbers(text).all(is_told_by_a_double) { canonical } else { text.trim_ascii() }
 }
 
-/// The numbers of a JSON text.
+/// Iterates over the numbers of a JSON text.
 fn numbers(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -32,7 +31,7 @@ fn numbers(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What stands behind a string of which the rest is `text`.
+/// Returns the text after a string, of which `text` is the rest.
 fn behind_string(text: &[u8]) -> &[u8] {
     let mut escaped = false;
     let end = text.iter().position(|byte| {
@@ -43,7 +42,8 @@ fn behind_string(text: &[u8]) -> &[u8] {
     end.map_or(&[], |end| &text[end + 1..])
 }
 
-/// Whether no other number of as few digits is the same double: up to 15 digits, and far from the smallest doubles.
+/// Returns whether no other number with as few digits is the same double: at most 15 digits, and not near the smallest
+/// doubles.
 fn is_told_by_a_double(number: &[u8]) -> bool {
     let mantissa = number.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
     let digits = mantissa.iter().filter(|byte| byte.is_ascii_digit()).skip_while(|digit| **digit == b'0').count();

@@ -1,4 +1,4 @@
-//! What a call that was answered came to.
+//! The outcome of a call that was answered.
 
 use std::sync::Arc;
 
@@ -6,24 +6,25 @@ use tollhouse_money::{PaymentId, StoredAnswer, receipt};
 
 use super::{error::CallError, run::Produced};
 
-/// How a call ended, for all that share it.
+/// The outcome of a call, for everyone who shares it.
 pub(super) type Shared = Result<Done, Arc<CallError>>;
 
 /// A call that was answered. `Clone` is cheap.
 #[derive(Debug, Clone)]
 pub struct Done {
-    /// What the caller is given.
+    /// The answer to the caller.
     pub answer: Arc<StoredAnswer>,
-    /// Which wire version the settlement is told in; `None` for free calls and credit.
+    /// The payment that was taken, or `None` for free calls.
     pub payment: Option<PaymentId>,
-    /// False when the tool itself answered with an error status: then nothing was charged and there is no receipt.
+    /// False if the tool answered with an error status. Then nothing was charged and there is no receipt.
     pub success: bool,
-    /// Whether this request made what it is answered, as far as that is a registration: not where it joined another, or asked again.
+    /// Whether this request created the builder that it is answered with: false if it joined another request or was
+    /// repeated.
     pub first: bool,
 }
 
 impl Done {
-    /// An answer as it is stored and told. Nothing is paid with it yet.
+    /// Constructs an outcome without a payment.
     pub(super) fn of(produced: Produced, draft: &receipt::Draft) -> Self {
         let success = produced.success();
         let Produced { status, headers, body, .. } = produced;
@@ -32,7 +33,7 @@ impl Done {
         Self { answer: Arc::new(answer), payment: None, success, first: false }
     }
 
-    /// A call that `payment` was taken for, with its one answer.
+    /// Constructs the outcome of a call that `payment` paid for.
     pub(super) fn paid(payment: PaymentId, answer: StoredAnswer) -> Self {
         Self { answer: Arc::new(answer), payment: Some(payment), success: true, first: false }
     }

@@ -1,4 +1,4 @@
-//! Dry runs: what a handler does with an input, told to its owner alone. Nothing is sold, and nothing is kept.
+//! Dry runs: show an owner what a handler does with an input. Nothing is sold or stored.
 
 use std::{
     collections::BTreeMap,
@@ -18,23 +18,23 @@ use tollhouse_tool::MicroUsd;
 use super::{CallError, CalledBy, Calls, Input, RequestHead};
 use crate::run::{Produced, Task};
 
-/// A dry run that came to its end, whatever the end.
+/// A completed dry run, whatever its outcome.
 #[derive(Debug)]
 pub struct DryRun {
-    /// What the handler answered, or what was wrong with it.
+    /// The handler's answer, or its failure.
     pub ended: Result<Produced, CallError>,
-    /// Oldest first; with the host's own lines, such as a stack.
+    /// The log, oldest first, including the host's own lines, for example a stack.
     pub log: Vec<LogEntry>,
-    /// What it took.
+    /// The resources used.
     pub spent: Spent,
 }
 
 impl Calls {
-    /// Runs `live` once, as a call with this input would, on kv and files of its own.
+    /// Runs `live` once with this input, with temporary kv and files.
     ///
     /// # Errors
     ///
-    /// Why it did not run: an input that does not fit, or what is the host's fault.
+    /// Why it did not run: an input that does not match the schema, or a fault of the host.
     pub async fn dry_run(&self, live: Arc<Live>, input: Bytes, turn: &Turn) -> Result<DryRun, CallError> {
         let _running = self.running.token();
         let (input, _) = Input::Body(input).read(&live).await?;

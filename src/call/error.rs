@@ -11,10 +11,11 @@ use tollhouse_tool::{Mismatch, Slug, Unreadable};
 
 use super::paid_before::PaidFailure;
 
-/// What a call is recorded as whose handler told of a failure itself: by an error status, or by `isError` in MCP's own blocks.
+/// Error code in records of calls whose handler reported a failure itself: by an error status, or by `isError` in MCP
+/// blocks.
 pub const ERROR_STATUS: &str = "error_status";
 
-/// Why a call ended without a result. What a front tells of it is in `front`'s table.
+/// Why a call ended without a result. The table in `front` defines the public error.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum CallError {
@@ -36,29 +37,29 @@ pub enum CallError {
     UnsupportedMediaType(String),
     #[error("input does not fit the tool's inputSchema: {0}")]
     Input(#[source] Mismatch),
-    /// There is no payment, or one that does not admit the call; and what is asked for.
+    /// There is no payment, or it does not admit the call. Carries the challenge.
     #[error("{}", .0.error)]
     PaymentRequired(Arc<Challenge>),
-    /// The same payment bought something else; and what is asked for by a front whose clients pay when they read it.
+    /// The payment bought something else. Carries a challenge for fronts whose clients pay when they get one.
     #[error("{}", Refusal::Reused)]
     PaymentReused(Arc<Challenge>),
-    /// The quote that the call names does not hold; and one that does.
+    /// The named quote is not valid. Carries a valid one.
     #[error("{why}")]
     Quote { why: QuoteRefusal, current: Box<QuoteDocument> },
     #[error("{}", Refusal::Misnamed)]
     PaymentMisnamed,
     #[error("{}", Refusal::InProgress(.0.clone()))]
     PaymentInProgress(PaymentId),
-    /// It was charged once, when its call ended.
+    /// The payment was charged once, when its call ended.
     #[error("{}", Refusal::AnswerLost(.0.clone()))]
     AnswerLost(PaymentId),
-    /// It was charged once, when its call ended, and its answer was kept for a day.
+    /// The payment was charged once, when its call ended, and its answer was kept for a day.
     #[error("{}", Refusal::AnswerExpired(.0.clone()))]
     AnswerExpired(PaymentId),
-    /// It was charged before the run, which came to nothing: the same payment runs the tool again.
+    /// The payment was charged before the run, which failed. The same payment runs the tool again.
     #[error("the tool did not answer after payment `{}` was settled", .0.unanswered.payment)]
     PaidRunFailed(Arc<PaidFailure>),
-    /// The same, and nothing runs now.
+    /// The payment was charged before the run, and no run is in flight.
     #[error("payment `{0}` was charged before the run, and its answer is owed")]
     AnswerOwed(PaymentId),
     #[error("{}", Refusal::NoMoreRuns { payment: payment.clone(), receipt: receipt.clone() })]
@@ -95,13 +96,13 @@ pub enum CallError {
     Unreadable(Unreadable),
     #[error(transparent)]
     Stopped(StopReason),
-    /// The handler ran, and its payment was not settled. Nothing was taken.
+    /// The handler ran, but its payment was not settled. Nothing was taken.
     #[error("{}", .0.error)]
     SettlementRefused(Arc<Challenge>),
-    /// It is not known whether money moved.
+    /// It is unknown whether money moved.
     #[error("settlement was not confirmed")]
     SettlementUnknown(PaymentId),
-    /// The call that this one joined ended in a way that is told to its own caller only.
+    /// The joined call ended with an error that only its own caller may see.
     #[error("the call that holds payment `{0}` ended without an answer")]
     Joined(PaymentId),
     /// Nothing was taken.
@@ -109,43 +110,44 @@ pub enum CallError {
     Cancelled,
     #[error("the store is away")]
     Store(#[from] StoreError),
-    /// Why the host takes no calls.
+    /// The host takes no calls, for this reason.
     #[error("the host takes no calls: {0}")]
     NotReady(String),
     #[error("a secret of the tool cannot be opened; its host has to see to that")]
     SecretsUnavailable,
-    /// A fault of the host's own; the log has it.
+    /// A fault of the host. It is logged.
     #[error("the host failed")]
     Internal,
 }
 
-/// As much of a name that nothing has as is told, in bytes.
+/// Maximum length of an unknown name that is repeated, in bytes.
 const MAX_UNKNOWN: usize = Slug::MAX_BYTES;
 
 impl CallError {
-    /// No endpoint is called `slug`, of which a long text is told the start.
+    /// Constructs the error for an unknown slug, of which only the start is repeated if it is long.
     #[must_use]
     pub fn unknown_endpoint(slug: &str) -> Self {
         let end = slug.floor_char_boundary(MAX_UNKNOWN);
         Self::UnknownEndpoint(if end < slug.len() { format!("{}…", &slug[..end]) } else { slug.to_owned() })
     }
 
-    /// Whether the handler ran and did something wrong.
+    /// Returns whether the handler ran and failed.
     #[must_use]
     pub fn is_the_tools(&self) -> bool {
         matches!(self, Self::Threw(_) | Self::Misbehaved(_) | Self::Output(_) | Self::Unreadable(_) | Self::Stopped(_))
     }
 
-    /// Whether a run that ended so has come to its end, or its caller took it back: all that was done for it nobody pays.
+    /// Returns whether a run with this outcome was completed or canceled by its caller, so that nobody pays for the
+    /// work.
     #[must_use]
     pub fn is_of_a_run(&self) -> bool {
         self.is_the_tools() || matches!(self, Self::Cancelled)
     }
 
-    /// Of a payment that does not admit; `challenge` makes what is asked for, for a reason.
+    /// Converts the refusal of a payment. `challenge` builds a challenge with a reason.
     pub(super) fn refused(refusal: Refusal, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         match refusal {
-            // The reason is a code of x402; the words are this host's own, whoever found it out.
+            // The reason is an x402 code. The message is the host's own, whoever found the problem.
             Refusal::Invalid { reason, message } => Self::PaymentRequired(Arc::new(challenge(&reason).explained(&message))),
             Refusal::TooShort { .. } => {
                 let challenge = challenge("invalid_exact_evm_payload_authorization_valid_before");
@@ -170,7 +172,7 @@ impl CallError {
         }
     }
 
-    /// Of a payment that was not settled; `challenge` makes what is asked for, for a reason.
+    /// Converts the failure of a settlement. `challenge` builds a challenge with a reason.
     pub(super) fn unsettled(error: SettleError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         match error {
             SettleError::Refused { reason, message, .. } if reason == NOT_SERVED => Self::FacilitatorUnavailable(message),

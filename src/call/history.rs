@@ -1,7 +1,7 @@
-//! The calls of each endpoint, one record for each, for its owner to look through and follow.
+//! The call history of each tool, with one record per call, for its owner to search and follow.
 //!
-//! Records lie in packs, those of one batch and endpoint together, and go when they are too old or their endpoint has too many.
-//! They are written behind the answers ([`super::WriteBehind`]).
+//! Records are stored in packs per batch and tool. They are deleted when they are too old or a tool has too many. They
+//! are written after the answers ([`super::WriteBehind`]).
 
 mod keep;
 mod place;
@@ -38,19 +38,20 @@ pub use self::{
 
 const CALLS: Table<Key, Pack> = schema::CALLS.holding();
 
-/// The endpoint, the time, and what tells packs of one time apart.
+/// The tool, the time, and a unique name and number for packs of the same time.
 type Key = (Ended<EndpointId>, Timestamp, RequestId, u32);
 
-/// The calls of a pack ended within one such span, counted from 1970: who looks for those before some time reads no other.
+/// The calls of a pack ended within one period of this length, counted from 1970. So a search by time reads no packs of
+/// other periods.
 const PACK_MS: u64 = 3_600 * 1_000;
 
-/// How many calls are kept.
+/// Limits on stored calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistorySettings {
-    /// Calls of one endpoint; older ones go. A tenth more, and those of a second, may be there until they are trimmed.
-    /// Default: 10,000.
+    /// Maximum number of calls per tool; older ones are deleted. Until they are trimmed, there may be a tenth more,
+    /// plus those of a second. Default: 10,000.
     pub count: u64,
-    /// Age at which a call goes, in milliseconds. Default: 30 days.
+    /// Maximum age of a call, in milliseconds. Default: 30 days.
     pub age_ms: u64,
 }
 
@@ -60,61 +61,62 @@ impl Default for HistorySettings {
     }
 }
 
-/// One call whose handler ran, or was to run, as the owner of its tool reads it. Never an input, an output, or who called.
+/// The record of a call, for the tool's owner. It never contains input, output or caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
-    /// The call.
+    /// The id of the call.
     pub call_id: CallId,
     /// When it ended.
     pub at: Timestamp,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: CallOutcome,
-    /// Why it failed, as its caller was told it.
+    /// The error code that its caller got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The same in words, cut to a length; absent where the handler told of the failure itself.
+    /// The shortened error message. `None` if the handler reported the failure itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Where its handler threw, in the source of its version: `tool:/SLUG/VERSION:LINE:COLUMN`, the innermost first. Empty where it did not.
+    /// The stack of a thrown error in the source of its version, innermost first: `tool:/SLUG/VERSION:LINE:COLUMN`.
+    /// Empty if it did not throw.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thrown_at: Vec<String>,
     /// Whether money moved.
     pub charged: Charge,
-    /// What it costs, charged or not.
+    /// Its price, charged or not.
     pub price_usd: MicroUsd,
     /// Whether the tool's owner made it, free of charge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,
-    /// How it was paid.
+    /// The means of payment.
     pub payment: receipt::Kind,
-    /// From its start to its answer, waiting and settling included.
+    /// Duration from its start to its answer, including waiting and settling.
     pub duration_ms: f64,
-    /// What its handler computed; absent where none ran in the sandbox.
+    /// The handler's processor time. `None` if no handler ran in the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<f64>,
-    /// How that was run; absent where none ran in the sandbox.
+    /// The engine tier. `None` if no handler ran in the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
-    /// Whether a worker had to load the handler for it; absent where none ran in the sandbox.
+    /// Whether a worker had to load the handler. `None` if no handler ran in the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold: Option<bool>,
-    /// Of its input.
+    /// Size of its input.
     pub input_bytes: u64,
-    /// The receipt, of a success.
+    /// The receipt, if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<ReceiptId>,
     /// The version that ran.
     pub version: String,
-    /// `GET` or `POST`, as its handler was told; absent of calls that an older host has kept.
+    /// `GET` or `POST`, as the handler saw it. `None` for calls recorded by an older host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<Cow<'static, str>>,
-    /// What its handler answered with; absent where it did not answer, or an older host has kept the call.
+    /// The handler's status. `None` if it did not answer, or if an older host recorded the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CallOutcome {
@@ -122,7 +124,7 @@ pub enum CallOutcome {
     Failed,
 }
 
-/// Whether a call's price was taken, as it was known when the call was answered.
+/// Whether a call's price was taken, as known when the call was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "serde_json::Value", try_from = "serde_json::Value")]
 pub enum Charge {
@@ -152,26 +154,26 @@ impl TryFrom<serde_json::Value> for Charge {
     }
 }
 
-/// The calls of all endpoints.
+/// The calls of all tools.
 pub struct History {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: HistorySettings,
     feed: Arc<Feed<Arc<Placed>>>,
-    /// Calls in the store, of the endpoints that were called of late; `None` where they are not counted.
+    /// Number of stored calls of recently called tools. `None` if not counted yet.
     counts: Mutex<HashMap<EndpointId, Option<u64>>>,
 }
 
-/// A call, and where it is stored.
+/// A call and its position.
 #[derive(Debug, Clone)]
 pub struct Placed {
-    /// Where to go on after it.
+    /// The position after which to continue.
     pub place: CallPlace,
     /// The call.
     pub call: CallRecord,
 }
 
-/// The calls of one batch and endpoint, on their way to the store.
+/// The calls of one batch and tool that are being stored.
 #[derive(Debug)]
 pub(super) struct Chapter {
     endpoint: EndpointId,
@@ -185,27 +187,27 @@ impl fmt::Debug for History {
 }
 
 impl History {
-    /// Records in this store, kept as `settings` say.
+    /// Constructs the history in this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: HistorySettings) -> Arc<Self> {
         let feed = Feed::of(&*store, &clock);
         Arc::new(Self { store, clock, settings, feed, counts: Mutex::default() })
     }
 
-    /// What stores `calls`, and what to announce once they are committed.
+    /// Returns the rows that store `calls`, and the calls to announce after the commit.
     pub(super) fn stored(calls: Vec<(EndpointId, CallRecord)>) -> (Batch, Vec<Chapter>) {
         let mut batch = Batch::new();
         let mut by_endpoint = HashMap::<EndpointId, Vec<CallRecord>>::new();
         for (endpoint, call) in calls {
             by_endpoint.entry(endpoint).or_default().push(call);
         }
-        // Tells packs of one time apart, whoever writes them.
+        // Distinguishes packs of the same time by different writers.
         let name = RequestId::generate();
         let chapters = by_endpoint.into_iter().map(|(endpoint, calls)| chapter(endpoint, calls, &name, &mut batch)).collect();
         (batch, chapters)
     }
 
-    /// Counts what was committed, and tells those who follow.
+    /// Counts committed calls, and notifies followers.
     pub(super) fn announce(&self, chapters: Vec<Chapter>) {
         for Chapter { endpoint, calls } in chapters {
             let more = calls.len() as u64;
@@ -216,7 +218,7 @@ impl History {
         }
     }
 
-    /// The calls of `endpoint` from now on.
+    /// Follows the calls of `endpoint` from now on.
     ///
     /// # Errors
     ///
@@ -225,7 +227,7 @@ impl History {
         self.feed.follow(endpoint.as_str())
     }
 
-    /// Calls that ended before then are no longer kept.
+    /// Returns the time before which calls are no longer kept.
     fn oldest(&self) -> Timestamp {
         Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
     }
@@ -235,7 +237,7 @@ impl History {
     }
 }
 
-/// Puts the calls of an endpoint into packs, each at the time of its last one.
+/// Groups the calls of a tool into packs, each at the time of its last call.
 fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, batch: &mut Batch) -> Chapter {
     calls.sort_by_key(|call| call.at);
     let values: Vec<_> = calls.iter().map(|call| serde_json::to_vec(call).expect("a call has text keys")).collect();
@@ -259,7 +261,7 @@ fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, b
     Chapter { endpoint, calls: placed }
 }
 
-/// Calls that ended before `at` lie in packs before then.
+/// Returns the end of the period of `at`. Calls that ended before `at` are in packs before it.
 fn end_of_pack(at: Timestamp) -> Timestamp {
     Timestamp((at.0 / PACK_MS + 1).saturating_mul(PACK_MS))
 }

@@ -1,5 +1,5 @@
-//! Calls under way, by what they are paid with: a payment that is shown again while its call runs joins that call, and shares
-//! its end.
+//! Calls in flight by payment. If a payment is sent again while its call runs, the request joins that call and shares
+//! its outcome.
 
 use std::{
     collections::HashMap,
@@ -16,64 +16,64 @@ use super::{
     error::CallError,
 };
 
-/// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
+/// How long to wait for another replica that runs the same payment, beyond the tool's wall limit.
 pub(super) const JOIN_PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long the call of another replica is waited for, of a tool that may run for `wall_ms`.
+/// Returns how long to wait for another replica's call of a tool with the time limit `wall_ms`.
 pub(super) fn patience(wall_ms: u64) -> Duration {
     Duration::from_millis(wall_ms) + JOIN_PATIENCE
 }
 
-/// Time until the second look at a payment that another replica is running, and between two looks at the most: it doubles from the
-/// one to the other.
+/// First and maximum interval between two lookups of a payment that another replica runs. The interval doubles in
+/// between.
 const JOIN_POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
-/// Told once how the call ended.
+/// Sends the outcome of the call once.
 type End = watch::Sender<Option<Shared>>;
 
-/// A call that others may join.
+/// A call that others can join.
 #[derive(Debug, Clone)]
 pub(super) struct Joinable {
     pub(super) end: End,
-    /// Nobody waits for it any more, and it is being stopped: who comes now waits until that is done, and begins again.
+    /// Whether nobody waits for it any more and it is being stopped. Later requests wait for that and start again.
     is_abandoned: bool,
 }
 
-/// What came of joining a call.
+/// The result of joining a call.
 #[derive(Debug)]
 pub(super) enum JoinEnd {
-    /// It ended, and this is its end.
+    /// The outcome of the call.
     Shared(Shared),
-    /// It was stopped for its own caller, and its payment released: the same payment can buy a run of its own.
+    /// It was stopped for its own caller, and its payment was released. The same payment can buy another run.
     Abandoned,
 }
 
-/// The payments whose calls are under way in this process.
+/// The payments whose calls are in flight in this process.
 #[derive(Default)]
 pub(super) struct InFlight(Mutex<HashMap<PaymentId, Joinable>>);
 
 impl InFlight {
-    /// Lets others join the call that has `payment`, until what this answers is dropped.
+    /// Lets others join the call of `payment` until the returned value is dropped.
     pub(super) fn track(&self, payment: &PaymentId) -> Tracked<'_> {
         let end = End::new(None);
         self.calls().insert(payment.clone(), Joinable { end: end.clone(), is_abandoned: false });
         Tracked { in_flight: self, payment: payment.clone(), end }
     }
 
-    /// Waits for the call that has the payment, and shares its end: here for as long as it takes, on another replica for as
-    /// long as there is `patience`.
+    /// Waits for the call of the payment, and shares its outcome. A call of this process is awaited without limit, one
+    /// of another replica for `patience`.
     pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, patience: Duration) -> JoinEnd {
         enter(Stage::Join);
         let (began, (mut poll, longest)) = (Instant::now(), JOIN_POLL);
         let failed = |error| JoinEnd::Shared(Err(Arc::new(error)));
         loop {
-            // Under the lock: a call that is abandoned was not joined before.
+            // Under the lock, so that an abandoned call is not joined.
             let joined = self.calls().get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
-            // A call whose task ended without an end: the record says what became of the payment.
+            // If a call's task ended without an outcome, the record shows what became of the payment.
             if let Some((mut joined, is_abandoned)) = joined
                 && let Ok(ended) = joined.wait_for(Option::is_some).await
             {
-                // It may have come to its end after all.
+                // It may have completed after all.
                 return match ended.clone() {
                     Some(Err(error)) if is_abandoned && matches!(*error, CallError::Cancelled) => JoinEnd::Abandoned,
                     Some(ended) => JoinEnd::Shared(ended),
@@ -85,7 +85,7 @@ impl InFlight {
                 Ok(Ended::Lost) => return failed(CallError::AnswerLost(payment.clone())),
                 Ok(Ended::Without) => return failed(CallError::Joined(payment.clone())),
                 Ok(Ended::Open) => return failed(CallError::SettlementUnknown(payment.clone())),
-                // The same payment buys another run of it.
+                // The same payment buys another run.
                 Ok(Ended::Owed) => return JoinEnd::Abandoned,
                 Ok(Ended::NotYet) => {}
                 Err(error) => return failed(error.into()),
@@ -98,7 +98,7 @@ impl InFlight {
         }
     }
 
-    /// Returns once nobody who joined waits for the call any more, and nobody can join it.
+    /// Returns once no joined request waits for the call and none can join it.
     pub(super) async fn left(&self, payment: &PaymentId) {
         loop {
             let end = match self.calls().get_mut(payment) {
@@ -118,7 +118,7 @@ impl InFlight {
     }
 }
 
-/// A call that others may join. Whoever joined keeps what its end was last told.
+/// A call that others can join. Those who joined keep the last outcome that was sent.
 pub(super) struct Tracked<'a> {
     in_flight: &'a InFlight,
     payment: PaymentId,
@@ -126,7 +126,7 @@ pub(super) struct Tracked<'a> {
 }
 
 impl Tracked<'_> {
-    /// Tells all who joined how it ended.
+    /// Sends the outcome to everyone who joined.
     pub(super) fn end(self, ended: Shared) {
         self.end.send_replace(Some(ended));
     }
@@ -135,7 +135,7 @@ impl Tracked<'_> {
 impl Drop for Tracked<'_> {
     fn drop(&mut self) {
         let mut calls = self.in_flight.calls();
-        // Released, the payment may have been admitted again, and its next call tracked.
+        // If the payment was released, it may have been admitted again, and its next call tracked.
         if calls.get(&self.payment).is_some_and(|call| call.end.same_channel(&self.end)) {
             calls.remove(&self.payment);
         }

@@ -1,4 +1,4 @@
-//! The input of a call: from the bytes or the query of a request to JSON that fits the schema.
+//! The input of a call: converts the body or query of a request to JSON and validates it.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -12,30 +12,30 @@ use tollhouse_tool::{Mismatch, Runs, TextReader, depth, not_json};
 
 use super::{CallError, digits::told_apart};
 
-/// Most fields of a call's query.
+/// Maximum number of fields in a call's query.
 pub const MAX_QUERY_FIELDS: usize = 256;
 
-/// The input as it came.
+/// The raw input.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// JSON as it was sent, such as the body of a POST; empty counts as `{}`.
+    /// JSON text, for example the body of a POST. Empty counts as `{}`.
     Body(Bytes),
-    /// The query of a GET, [of few enough fields](check_query).
+    /// The query of a GET, with a [limited number of fields](check_query).
     Query(Vec<(String, String)>),
 }
 
-/// Input as JSON, and as the text that the handler parses.
+/// The input as JSON, and as the text that the handler parses.
 pub struct Parsed {
-    /// Null where the handler parses the text itself.
+    /// The JSON value. Null if the handler parses the text itself.
     pub value: Value,
     /// The JSON text.
     pub text: Bytes,
-    /// What the host itself finds wrong with it.
+    /// The mismatch that the host found.
     unfit: Option<Mismatch>,
 }
 
 impl Input {
-    /// Parses, and names the request by its hash. Does not check: a payment comes before the schema.
+    /// Parses the input, and hashes the request. Does not validate it, since the payment comes before the schema.
     pub(super) async fn read(self, live: &Live) -> Result<(Parsed, String), CallError> {
         let read = |input: Self| {
             let parsed = input.parse(live)?;
@@ -45,7 +45,7 @@ impl Input {
         aside(self.work(live), || read(self)).await
     }
 
-    /// The same of a request that a payment is bound to, and what that is bound by.
+    /// Does the same for a paid request, and also returns the binding of the payment.
     pub(super) async fn read_bound(self, live: &Live, method: &str, query: Option<&str>) -> Result<(Parsed, String, String), CallError> {
         let read = |input: Self| {
             let in_query = matches!(input, Self::Query(_));
@@ -59,8 +59,8 @@ impl Input {
         aside(self.work(live), || read(self)).await
     }
 
-    /// What a payment for a request with this input is bound by, whatever its tool is now; `None` where nobody can have paid
-    /// for it.
+    /// Returns the binding of a payment for a request with this input, whatever the tool's current state. `None` if
+    /// nobody can have paid for it.
     pub(super) async fn bound(self, slug: &str, method: &str, query: Option<&str>) -> Option<String> {
         let read = |input: Self| {
             let Self::Body(text) = input else { return Some(binding(slug, method, query, None)) };
@@ -70,7 +70,7 @@ impl Input {
         aside(self.bytes(), || read(self)).await
     }
 
-    /// How much there is to do to read it, about, in bytes: a query is read by the schema.
+    /// Estimates the work of parsing, in bytes. A query is parsed with the schema.
     fn work(&self, live: &Live) -> usize {
         match self {
             Self::Body(_) => self.bytes(),
@@ -78,7 +78,7 @@ impl Input {
         }
     }
 
-    /// How much there is to read, about.
+    /// Estimates the size in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Body(body) => body.len(),
@@ -108,12 +108,12 @@ impl Input {
 }
 
 impl Parsed {
-    /// What is kept of it: what the handler reads itself is not.
+    /// Drops the value if the handler parses the text itself.
     fn kept(self, live: &Live) -> Self {
         if live.runs == Runs::Js { Self { value: Value::Null, ..self } } else { self }
     }
 
-    /// Input that fits the tool, as far as the host can tell.
+    /// Returns the input if it matches the schema, as far as the host can tell.
     pub(super) fn check(self) -> Result<Self, CallError> {
         match self.unfit {
             Some(mismatch) => Err(CallError::Input(mismatch)),
@@ -122,7 +122,7 @@ impl Parsed {
     }
 }
 
-/// The JSON of a body, and its text.
+/// Parses the JSON of a body. Also returns its text.
 fn from_body(body: Bytes) -> Result<(Value, Bytes), CallError> {
     if body.trim_ascii().is_empty() {
         return Ok((json!({}), Bytes::from_static(b"{}")));
@@ -131,7 +131,8 @@ fn from_body(body: Bytes) -> Result<(Value, Bytes), CallError> {
     Ok((value, body))
 }
 
-/// Refuses a query of more than [`MAX_QUERY_FIELDS`] fields: whether it is input, or told to the handler beside it.
+/// Rejects a query with more than [`MAX_QUERY_FIELDS`] fields, whether it is the input or passed to the handler in
+/// addition.
 ///
 /// # Errors
 ///

@@ -4,10 +4,9 @@
 //! find → admit payment → check input → run → check output → settle, receipt → answer
 //! ```
 //!
-//! Knows no HTTP and no JSON-RPC: both fronts call [`Calls::perform`]. A call runs on a task of its
-//! own, so that a caller who hangs up cannot cut a settlement in half. Nothing is charged before
-//! the result has passed its schema, and nothing is retried: a call that ended without a charge may
-//! be made again by the caller.
+//! It does not depend on HTTP or JSON-RPC: both fronts call [`Calls::perform`]. A call runs on its own task, so that a
+//! caller who disconnects cannot interrupt a settlement. Nothing is charged before the result has passed its schema.
+//! Nothing is retried: the caller can repeat a call that was not charged.
 
 #![warn(missing_docs)]
 
@@ -94,7 +93,7 @@ pub use tollhouse_money::{
     Admission, Admit, Closing, Gate, Offered, Quotes, ReceiptFinisher, Refusal, Request, SettleError, Terms, Way, receipt, sale::FeeBps,
 };
 
-/// What the record of a call that came to nothing names its error: the code that its caller is told.
+/// Returns the code of an error that the caller gets, for the record of a failed call.
 pub type CodeOf = fn(&CallError) -> &'static str;
 
 /// Performs calls.
@@ -111,34 +110,34 @@ pub struct Calls {
     code: CodeOf,
     replica: Arc<Replica>,
     in_flight: InFlight,
-    /// Calls under way, and dry runs.
+    /// Calls and dry runs in flight.
     running: TaskTracker,
 }
 
-/// What calls are made of.
+/// The dependencies of calls.
 #[derive(Debug)]
 pub struct CallParts {
-    /// Where tools are found.
+    /// The tools.
     pub catalog: Arc<Catalog>,
-    /// Where payments are admitted and settled.
+    /// Admits and settles payments.
     pub gate: Arc<Gate>,
-    /// Who registers.
+    /// Builders, for registrations.
     pub builders: Arc<Builders>,
-    /// Whose prices hold for a while.
+    /// Quotes.
     pub quotes: Arc<Quotes>,
-    /// What runs handlers.
+    /// Runs handlers.
     pub runner: Runner,
-    /// Where what a call leaves is written.
+    /// Writes records after the answers.
     pub write_behind: Arc<WriteBehind>,
-    /// What the host keeps of each sale.
+    /// The host's fee on each sale.
     pub fee: FeeBps,
-    /// How much of the processors each address uses.
+    /// Each address's use of the processors.
     pub shares: Arc<Shares>,
-    /// The time.
+    /// Clock.
     pub clock: Clock,
-    /// What the records of calls name errors.
+    /// Returns error codes for records of calls.
     pub code: CodeOf,
-    /// Whether what calls go by is of today.
+    /// Knows whether cached state may be stale.
     pub replica: Arc<Replica>,
 }
 
@@ -149,7 +148,7 @@ impl fmt::Debug for Calls {
 }
 
 impl Calls {
-    /// The pipeline of these parts.
+    /// Constructs the pipeline.
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
         let CallParts { catalog, gate, builders, quotes, runner, write_behind, fee, shares, clock, code, replica } = parts;
@@ -170,18 +169,19 @@ impl Calls {
         })
     }
 
-    /// What the sandbox did for each endpoint.
+    /// Returns the sandbox's counts per tool.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         self.runner.tally()
     }
 
-    /// Finds a tool that takes calls of whom it is called by, which hangs on whose it is.
+    /// Finds a tool that takes calls. `by` returns the caller's role from the tool's owner.
     ///
     /// # Errors
     ///
-    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`], [`CallError::UnderReview`],
-    /// [`CallError::TakenDown`]; and [`CallError::Store`], where it is not ready and its record cannot be read.
+    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`],
+    /// [`CallError::UnderReview`], [`CallError::TakenDown`]; and [`CallError::Store`] if it is not cached and its
+    /// record cannot be read.
     pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<Live>, CalledBy), CallError> {
         let live = self.catalog.find(slug).await.map_err(CallError::Store)?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
         let by = by(&live.endpoint.owner);
@@ -195,7 +195,7 @@ impl Calls {
         }
     }
 
-    /// Performs one call, on a task of its own: dropping the future does not stop the call.
+    /// Performs a call on its own task. Dropping the future does not stop it.
     ///
     /// # Errors
     ///
@@ -204,17 +204,17 @@ impl Calls {
         self.begin(call, CancellationToken::new(), ()).await
     }
 
-    /// Begins one call that its caller may take back: once `cancel` is cancelled, its handler is stopped and its payment
-    /// released, and it ends with [`CallError::Cancelled`]. A handler that has ended by then is settled as if nothing had been
-    /// said, and what it has written by then stays. While others wait for the same call it goes on: it is stopped when the last
-    /// of them has gone. A call that only joined another one is not its caller's to take back, and is waited for to its end.
+    /// Begins a call that its caller can cancel. Once `cancel` is canceled, the handler is stopped and its payment
+    /// released, and the call ends with [`CallError::Cancelled`]. If the handler has already ended, the call is settled
+    /// as usual. Data that it has written stays. While others wait for the same call, it continues until the last of
+    /// them is gone. A call that only joined another one cannot be canceled, and is awaited to its end.
     ///
-    /// What is `kept` is dropped when the call has ended.
+    /// `kept` is dropped when the call has ended.
     pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, kept: impl Send + 'static) -> UnderWay<Done> {
         let this = Arc::clone(self);
         let header = |name: &str| call.head.headers.get(name).map(String::as_str);
         let followed = telemetry::follow(header("traceparent"), header("tracestate"));
-        // Boxed before it is handed down: the task holds a pointer.
+        // Boxed before it is passed on, so that the task holds only a pointer.
         let work = Box::pin(async move {
             let code = this.code;
             let ended = followed.during(this.perform_here(call, cancel), |ended| outcome(ended, code)).await;
@@ -224,25 +224,25 @@ impl Calls {
         self.detached(work)
     }
 
-    /// Runs `work` to its end, whether somebody waits for it or not, and lets a drain wait for it. The tasks spread over
-    /// the cores better than calls that run on their connection's task.
+    /// Runs `work` to its end even if nobody waits for it, and lets a drain wait for it. Separate tasks are spread over
+    /// the cores better than calls on their connection's task.
     fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> UnderWay<T> {
         UnderWay(self.running.spawn(still_asked(work)))
     }
 
-    /// How many calls, registrations and dry runs are under way.
+    /// Returns the number of calls, registrations and dry runs in flight.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.running.len()
     }
 
-    /// Waits until no call is under way, at most `patience`. True when none is left.
+    /// Waits until no call is in flight, at most `patience`. Returns true if none is left.
     pub async fn drain(&self, patience: Duration) -> bool {
         self.running.close();
         tokio::time::timeout(patience, self.running.wait()).await.is_ok()
     }
 
-    /// Refuses while this host may sell what others no longer do, or goes by another time than they.
+    /// Fails while this host may have stale prices or a wrong clock.
     fn takes_calls(&self) -> Result<(), Arc<CallError>> {
         if self.replica.is_fenced() {
             let why = "what other hosts of the store have changed is not heard of".to_owned();
@@ -254,8 +254,8 @@ impl Calls {
     async fn perform_here(&self, mut call: Call, cancel: CancellationToken) -> Shared {
         self.takes_calls()?;
         if self.replica.is_shared() {
-            // It was found before that was asked, by a process that may have stood still in between: what is heard by now holds for it,
-            // its price and version too. Another owner may have published under its name meanwhile, and is not who calls.
+            // The tool was found earlier, and the process may have been suspended since. Use its current price and
+            // version. Another owner may have published under its name meanwhile; then the caller is not the owner.
             let before = &call.live.endpoint;
             let by = |owner: &Owner| if *owner == before.owner { call.by } else { CalledBy::Anyone };
             (call.live, call.by) = self.find(before.slug.as_str(), by).await.map_err(Arc::new)?;
@@ -263,13 +263,13 @@ impl Calls {
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,
             Err(refused) => match Box::pin(self.bought_under(&call, refused)).await {
-                // What was charged while the quote held is run without it.
+                // A call that was charged while the quote was valid runs without it.
                 None => self.under(&call.live.terms, None).map_err(Arc::new)?,
                 Some(ended) => return ended,
             },
         };
         let Call { live, by, way, input, offered, head, from, progress, .. } = call;
-        // Before a payment is admitted: whoever waits, or is refused, holds nothing.
+        // Before a payment is admitted, so that a waiting or refused call holds nothing.
         let turn = self.shares.turn(from, live.usual_cost.get()).await.map_err(|over| Arc::new(over.into()))?;
         let till = Arc::new(Till::new(live.endpoint.max_price_usd));
         let task = NewCall {
@@ -294,13 +294,13 @@ impl Calls {
         };
         telemetry::note("tollhouse.call.id", || task.call.to_string());
         telemetry::note("tollhouse.endpoint.slug", || task.live.endpoint.slug.to_string());
-        // Who pays for what is free today may have paid for it when it was not.
+        // A tool that is free now may have been paid for earlier.
         if task.most().is_zero() && (task.by == CalledBy::Owner || !offered.repeatable()) {
             let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
             let checked = parsed.check().map_err(Arc::new)?;
             return self.free(task, checked, hash).await.map_err(Arc::new);
         }
-        // Boxed, here and below: the future of a free call stays small, and it is moved when its task is made.
+        // Boxed, here and below, because the future of a free call is moved into its task and should stay small.
         Box::pin(self.priced(task, input, offered)).await
     }
 
@@ -371,7 +371,7 @@ impl Calls {
         }
         let ran = match self.run(&task, checked, Some((&admission).into())).await {
             Ok(ran) if ran.success() => ran,
-            // Uncharged: the tool failed, or said itself that it did.
+            // Not charged, because the tool failed or reported a failure.
             other => {
                 enter(Stage::Commit);
                 match &other {
@@ -385,7 +385,7 @@ impl Calls {
             }
         };
         if task.price().is_zero() {
-            // It says itself that it costs nothing: what was offered is not touched.
+            // The tool set a price of zero, so the offered payment is not used.
             admission.release().await;
             task.payment = receipt::Kind::Free;
             return self.for_nothing(&task, hash, ran).await;
@@ -395,7 +395,7 @@ impl Calls {
         let answer = Arc::unwrap_or_clone(Done::of(ran, &closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
         let answer = settled.map_err(|error| self.unsettled(&task.quoted.terms, task.way, error)).inspect_err(|error| {
-            // The gate has told of a refusal; what is unknown may turn out well.
+            // The gate has reported a refusal. An unknown outcome may still be a success.
             match error {
                 CallError::Store(_) => self.failed(&task, error),
                 CallError::SettlementUnknown(_) => self.record(&task, Some(self.why(error)), Charge::Unknown),
@@ -406,7 +406,7 @@ impl Calls {
         Ok(Done::paid(payment, answer))
     }
 
-    /// What is told who asks in this way, and offers nothing for what costs something under `terms`.
+    /// Returns the error for an unpaid request of something that has a price under `terms`.
     #[must_use]
     pub fn unpaid(&self, terms: &Terms, way: Way) -> CallError {
         self.refused(terms, way, Refusal::NoPayment)
@@ -425,32 +425,32 @@ impl Calls {
         self.gate.admit(terms, offered, request).await.map_err(|refusal| Arc::new(self.refused(terms, way, refusal)))
     }
 
-    /// Records an error of a call whose handler ran, or was to run. It was not to where the input does not fit.
+    /// Records an error of a call whose handler ran or would have run. It would not have if the input is invalid.
     fn failed(&self, task: &NewCall, error: &CallError) {
         if !matches!(error, CallError::Input(_)) {
             self.came_to_nothing(task, self.why(error));
         }
     }
 
-    /// Why a call failed, as its caller is told it.
+    /// Returns why a call failed, as its caller gets it.
     fn why(&self, error: &CallError) -> Why {
         Why::of((self.code)(error), error)
     }
 
-    /// Records that a call came to nothing.
+    /// Records that a call failed.
     fn came_to_nothing(&self, task: &NewCall, why: Why) {
         let code = why.code;
         self.record(task, Some(why), Charge::No);
         self.write_behind.failed(task.failed(code, self.clock.now()));
     }
 
-    /// Leaves the record of a call: failed where it is said why.
+    /// Records a call, as failed if `why` is set.
     fn record(&self, task: &NewCall, why: Option<Why>, charged: Charge) {
         self.write_behind.ended(&task.live.endpoint.id, task.record(why, charged, self.clock.now()));
     }
 }
 
-/// How a call ended, as it is counted.
+/// Returns the name of a call's outcome in metrics.
 fn outcome(ended: &Shared, code: CodeOf) -> &'static str {
     match ended {
         Ok(Done { success: true, .. }) => "ok",

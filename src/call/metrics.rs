@@ -1,7 +1,7 @@
-//! What happens at each endpoint, added up by the minute and by the hour, for charts.
+//! Metrics per tool in buckets of a minute and of an hour, for charts.
 //!
-//! Each process adds up in memory, and writes the buckets that changed once a second, whole, each under a key of its
-//! own: writing one again changes nothing. Readers add up what the processes wrote. A crash loses the last second.
+//! Each process aggregates in memory. Once a second it writes the changed buckets whole, under its own keys, so that
+//! writing one again changes nothing. Readers sum the buckets of all processes. A crash loses the last second.
 
 mod bucket;
 mod figures;
@@ -32,31 +32,31 @@ use self::{
 };
 use super::history::{CallRecord, Charge};
 
-/// Endpoint, span, start, and the process that wrote it.
+/// Tool, span, start, and the process that wrote it.
 type Key = (Ended<EndpointId>, u8, u64, RequestId);
 
 const CALL_METRICS: Table<Key, Bucket> = schema::CALL_METRICS.holding();
 
-/// How often the buckets that changed are written.
+/// Interval for writing changed buckets.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Every so many times, calls weigh less.
+/// Number of write intervals after which the weight of calls decreases.
 const FADE_EVERY: u64 = 3_600;
-/// Buckets of one commit, and read or removed at once.
+/// Number of buckets per commit, and read or deleted at once.
 const SOME: usize = 500;
-/// What a call weighs when it is made, in [`Metrics::called`].
+/// Initial weight of a call in [`Metrics::called`].
 const CALL: u64 = 1_024;
-/// Full buckets that may wait for a store that is away; beyond, the oldest are given up.
+/// Maximum number of full buckets that wait while the store is unavailable. Beyond it the oldest are dropped.
 const MAX_FULL: usize = 50_000;
 
-/// What the calls of all endpoints are added up under: the id of none.
+/// Pseudo-id for the sum of all tools. No tool has it.
 static OF_ALL: LazyLock<EndpointId> = LazyLock::new(|| "ep_00000000000000000000000000".parse().expect("it has the form of one"));
 
 /// How long buckets are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricsSettings {
-    /// Age at which those of a minute go, in milliseconds. Default: 2 days.
+    /// Maximum age of minute buckets, in milliseconds. Default: 2 days.
     pub minutes_ms: u64,
-    /// Age at which those of an hour go, in milliseconds. Default: 90 days.
+    /// Maximum age of hour buckets, in milliseconds. Default: 90 days.
     pub hours_ms: u64,
 }
 
@@ -66,7 +66,7 @@ impl Default for MetricsSettings {
     }
 }
 
-/// How long the buckets are that are stored. The number is in their keys.
+/// The length of stored buckets. Its number is part of their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 enum Span {
@@ -74,17 +74,17 @@ enum Span {
     Hour = 1,
 }
 
-/// What happens at each endpoint.
+/// Metrics of all tools.
 pub struct Metrics {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: MetricsSettings,
-    /// Of this process.
+    /// Name of this process.
     name: RequestId,
     adding: Mutex<Adding>,
-    /// Held while buckets are written, so that no older state of one comes after a newer.
+    /// Held while buckets are written, so that an older state never follows a newer one.
     writing: tokio::sync::Mutex<()>,
-    /// What the calls of late come to.
+    /// Figures of recent calls.
     kept: Mutex<Kept>,
 }
 
@@ -92,21 +92,21 @@ pub struct Metrics {
 struct Adding {
     /// The buckets that are being filled.
     open: HashMap<(EndpointId, Span), Filling>,
-    /// Those that are full and not stored yet, under their keys.
+    /// Full buckets that are not stored yet, with their keys.
     full: Vec<(Key, Bucket)>,
-    /// The calls that no stored bucket has yet.
+    /// Calls that are not in a stored bucket yet.
     fresh: HashMap<EndpointId, Lengths>,
-    /// What the charged calls of each endpoint weigh, of late. Shared with who reads it just then.
+    /// Weights of recent charged calls per tool. Shared with current readers.
     called: Arc<HashMap<EndpointId, u64>>,
 }
 
-/// What changed since it was written last.
+/// Changes since the last write.
 struct Changed {
-    /// What writes it.
+    /// The rows to write.
     batches: Vec<Batch>,
-    /// The full buckets among it.
+    /// The full buckets among them.
     full: Vec<(Key, Bucket)>,
-    /// How long the calls took that are in it for the first time.
+    /// Durations of the calls that are written for the first time.
     fresh: HashMap<EndpointId, Lengths>,
 }
 
@@ -135,18 +135,17 @@ impl Span {
 }
 
 impl Metrics {
-    /// What the store calls the round of [`Metrics::sweep`].
+    /// The store's name for the sweep of [`Metrics::sweep`].
     pub const ROUND: &str = "call-metrics";
 
-    /// Metrics in this store, kept as `settings` say.
+    /// Constructs metrics in this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: MetricsSettings) -> Arc<Self> {
         let (name, adding, writing, kept) = (RequestId::generate(), Mutex::default(), tokio::sync::Mutex::default(), Mutex::default());
         Arc::new(Self { store, clock, settings, name, adding, writing, kept })
     }
 
-    /// Starts what writes and counts; it ends when nobody holds the metrics any more. Must be called inside a
-    /// tokio runtime.
+    /// Starts the tasks that write and count. They end when the metrics are dropped. Call it inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         self.start_counting();
         keep_up(self, WRITE_EVERY, "metrics of calls", |metrics, turn| async move {
@@ -157,10 +156,10 @@ impl Metrics {
         });
     }
 
-    /// Adds a call, to those of its endpoint and to those of all.
+    /// Adds a call to its tool and to the sum of all.
     pub(super) fn add(&self, endpoint: &EndpointId, call: &CallRecord) {
         let mut adding = self.adding();
-        // A call that costs nobody anything would lift a tool above those that are paid for.
+        // Otherwise free calls could raise a tool above paid ones.
         if call.charged == Charge::Yes && !call.owner {
             *Arc::make_mut(&mut adding.called).entry(endpoint.clone()).or_default() += CALL;
         }
@@ -173,7 +172,7 @@ impl Metrics {
                 Entry::Occupied(place) => place.into_mut(),
                 Entry::Vacant(place) => place.insert(Filling { start, bucket: Bucket::default(), changed: false }),
             };
-            // A clock that was put back fills the bucket that is there.
+            // If the clock was set back, the current bucket is filled.
             if start > filling.start {
                 let full = std::mem::replace(filling, Filling { start, bucket: Bucket::default(), changed: false });
                 filling.add(call);
@@ -189,24 +188,24 @@ impl Metrics {
         adding.full.drain(..beyond);
     }
 
-    /// What the calls weigh of each endpoint that somebody paid for, by this process and of late: after a day half of what they did.
+    /// Returns the weight of recent charged calls per tool, as counted by this process. The weight halves in a day.
     #[must_use]
     pub fn called(&self) -> Arc<HashMap<EndpointId, u64>> {
         Arc::clone(&self.adding().called)
     }
 
-    /// Writes what changed.
+    /// Writes the changes.
     ///
     /// # Errors
     ///
-    /// The store's; what it did not take is tried again the next time.
+    /// Errors of the store. Changes that were not written are retried the next time.
     pub async fn write(&self) -> Result<(), StoreError> {
         let _one = self.writing.lock().await;
         let Changed { batches: changed, full, fresh } = self.changed();
         for batch in changed {
             let written = batch.commit(&*self.store, Durability::Buffered).await;
             if let Err(error) = written {
-                // Those that are open change again, or are found changed here.
+                // Open buckets are marked as changed.
                 let mut adding = self.adding();
                 adding.full.splice(..0, full);
                 adding.open.values_mut().for_each(|filling| filling.changed = true);
@@ -221,7 +220,7 @@ impl Metrics {
         Ok(())
     }
 
-    /// What is to be written.
+    /// Returns the changes to write.
     fn changed(&self) -> Changed {
         let mut adding = self.adding();
         let (full, fresh) = (std::mem::take(&mut adding.full), std::mem::take(&mut adding.fresh));
@@ -238,17 +237,18 @@ impl Metrics {
         Changed { batches, full, fresh }
     }
 
-    /// Lets go of buckets whose time is over and that are stored.
+    /// Drops stored buckets whose time is over.
     fn forget_quiet(&self) {
         let now = self.clock.now().0;
         self.adding().open.retain(|(_, span), filling| filling.changed || now < filling.start + span.millis());
     }
 
-    /// Removes buckets that are too old of [some endpoints](tollhouse_store::round), those behind which the last sweep had.
+    /// Deletes old buckets of [some tools](tollhouse_store::round). Each call continues after the last tool of the
+    /// previous one.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = CALL_METRICS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         while let Some((own, number, start, _)) = round.next().await? {
@@ -263,7 +263,7 @@ impl Metrics {
         round.end().await
     }
 
-    /// Has calls weigh less, once an hour; what is called no more is forgotten after days.
+    /// Reduces the weight of calls, once an hour. Tools that are no longer called are forgotten after days.
     fn fade(&self) {
         Arc::make_mut(&mut self.adding().called).retain(|_, weight| {
             *weight -= weight.div_ceil(32);
@@ -271,7 +271,7 @@ impl Metrics {
         });
     }
 
-    /// Buckets that began before then are no longer kept.
+    /// Returns the time before which buckets are no longer kept.
     fn oldest(&self, span: Span) -> Timestamp {
         Timestamp(self.clock.now().0.saturating_sub(self.kept_ms(span)))
     }

@@ -1,4 +1,4 @@
-//! What belongs to a call from its start to its receipt, and what it leaves when it has ended.
+//! The data of a call from its start to its receipt, and its records.
 
 use std::{
     net::IpAddr,
@@ -26,37 +26,37 @@ use super::{
     write_behind::Failed,
 };
 
-/// What belongs to a call from its start to its receipt.
+/// The data of a call from its start to its receipt.
 pub(super) struct NewCall {
     pub(super) live: Arc<Live>,
-    /// What it costs, under its quote where it has one.
+    /// Its price, under its quote if it has one.
     pub(super) quoted: Quoted,
     pub(super) by: CalledBy,
     pub(super) way: Way,
     pub(super) head: RequestHead,
-    /// Whose network asks.
+    /// The caller's address.
     pub(super) from: IpAddr,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
     pub(super) cancel: CancellationToken,
     pub(super) started: Timestamp,
-    /// The same moment, for telling how long it takes.
+    /// The start on the monotonic clock, for measuring the duration.
     pub(super) begun: Instant,
     pub(super) call: CallId,
     pub(super) receipt: ReceiptId,
     pub(super) payment: receipt::Kind,
     pub(super) input_bytes: usize,
-    /// What its handler says that it costs.
+    /// The charge set by its handler.
     pub(super) till: Arc<Till>,
-    /// Of its run in the sandbox, once that has ended.
+    /// Resources used in the sandbox, once the run has ended.
     pub(super) took: OnceLock<Took>,
-    /// What its handler answered with, once it has.
+    /// The status of the handler's answer, once it has answered.
     pub(super) status: OnceLock<u16>,
-    /// Of the caller's network.
+    /// The turn of the caller's address.
     pub(super) turn: Turn,
 }
 
 impl NewCall {
-    /// What the call costs at most whom it is made by: what is asked for before it runs.
+    /// Returns the maximum price for the caller, which is required before the call runs.
     pub(super) fn most(&self) -> MicroUsd {
         match self.by {
             CalledBy::Anyone => self.quoted.terms.price,
@@ -64,7 +64,7 @@ impl NewCall {
         }
     }
 
-    /// What the call costs whom it is made by, by all that its handler has said.
+    /// Returns the price for the caller, including the handler's charge.
     pub(super) fn price(&self) -> MicroUsd {
         match self.by {
             CalledBy::Anyone if self.quoted.terms.metered => {
@@ -75,12 +75,12 @@ impl NewCall {
         }
     }
 
-    /// What the last commit of the call is made from.
+    /// Builds the data of the call's last commit.
     pub(super) fn closing(&self, request_hash: String, ran: &Produced, ended: Timestamp, fee: FeeBps) -> Closing {
         self.closing_of(request_hash, Some(ran), ended, fee)
     }
 
-    /// What the settlement of the call is made from, where that comes before the run.
+    /// Builds the data of a settlement before the run.
     pub(super) fn settling(&self, request_hash: String, now: Timestamp, fee: FeeBps) -> Closing {
         self.closing_of(request_hash, None, now, fee)
     }
@@ -107,7 +107,7 @@ impl NewCall {
         Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, registered: None }
     }
 
-    /// That it came to nothing, as its owner is told.
+    /// Builds the failure report for the owner.
     pub(super) fn failed(&self, code: &'static str, at: Timestamp) -> Failed {
         let endpoint = &self.live.endpoint;
         Failed {
@@ -122,7 +122,7 @@ impl NewCall {
         }
     }
 
-    /// Its record: failed where it is said why.
+    /// Builds its record, as failed if `why` is set.
     pub(super) fn record(&self, why: Option<Why>, charged: Charge, at: Timestamp) -> CallRecord {
         let outcome = if why.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
         let (code, error, thrown_at) = match why {
@@ -157,27 +157,27 @@ impl NewCall {
 /// Why a call failed.
 #[derive(Debug)]
 pub(super) struct Why {
-    /// As its caller was told it.
+    /// The code that its caller got.
     pub(super) code: &'static str,
-    /// The words of it, cut to a length; absent where the handler told of the failure itself.
+    /// The shortened message. `None` if the handler reported the failure itself.
     words: Option<String>,
-    /// Where the handler threw, if it did.
+    /// The stack, if the handler threw.
     thrown_at: Vec<String>,
 }
 
-/// Characters of why a call failed.
+/// Maximum length of the message, in characters.
 const MOST_WORDS: usize = 300;
-/// Places of a stack that are kept, and characters of each.
+/// Maximum number of stack frames, and maximum length of each in bytes.
 const MOST_PLACES: usize = 8;
 const MOST_OF_PLACE: usize = 120;
 
 impl Why {
-    /// A failure that the handler tells of by its answer.
+    /// Constructs a failure that the handler reported in its answer.
     pub(super) fn answered() -> Self {
         Self { code: ERROR_STATUS, words: None, thrown_at: vec![] }
     }
 
-    /// An error that is told under this code.
+    /// Constructs a failure from an error with this code.
     pub(super) fn of(code: &'static str, error: &CallError) -> Self {
         let words = error.to_string();
         let shown: String = words.chars().take(MOST_WORDS).collect();
@@ -187,7 +187,7 @@ impl Why {
     }
 }
 
-/// The places of handlers' sources that a stack names, innermost first.
+/// Returns the positions in handlers' sources from a stack, innermost first.
 fn places(stack: &str) -> Vec<String> {
     let of_line = |line: &str| {
         let place = line.get(line.find(SPECIFIER)?..)?;
@@ -197,7 +197,7 @@ fn places(stack: &str) -> Vec<String> {
     stack.lines().filter_map(of_line).take(MOST_PLACES).collect()
 }
 
-/// Microseconds as milliseconds.
+/// Converts microseconds to milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "of a call, at most minutes")]
 fn millis(micros: u128) -> f64 {
     micros as f64 / 1_000.0

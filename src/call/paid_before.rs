@@ -4,8 +4,8 @@
 //! admit payment → check input → settle, receipt → run → check output → keep the answer
 //! ```
 //!
-//! Once the money has moved, the payer is owed an answer. A run that fails leaves the payment as it is: the same request with the same
-//! payment runs the tool again, and nothing more is charged.
+//! Once the money has moved, the payer is owed an answer. After a failed run, the same request with the same payment
+//! runs the tool again at no further charge.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use super::{
 /// A call that was charged and has no answer.
 #[derive(Debug)]
 pub struct PaidFailure {
-    /// What the payer is told of the payment.
+    /// The details of the payment for the payer.
     pub unanswered: Unanswered,
     /// Why there is no answer.
     pub cause: PaidCause,
@@ -37,14 +37,14 @@ pub struct PaidFailure {
 /// Why a call that was charged has no answer.
 #[derive(Debug)]
 pub enum PaidCause {
-    /// The handler told of a failure itself.
+    /// The handler reported a failure in its answer.
     Answered(StoredAnswer),
     /// The call ended with an error.
     Error(Box<CallError>),
 }
 
 impl Calls {
-    /// Settles the payment for an input that fits, and then runs the tool.
+    /// Settles the payment if the input is valid, and then runs the tool.
     pub(super) async fn paid_before(
         &self,
         task: NewCall,
@@ -52,7 +52,7 @@ impl Calls {
         hash: String,
         admission: Admission,
     ) -> Result<Done, CallError> {
-        // An input that does not fit is refused before anything is charged.
+        // An invalid input is rejected before anything is charged.
         let fits = {
             let paid = PaidBy::from(&admission);
             tokio::select! {
@@ -79,10 +79,10 @@ impl Calls {
         self.run_owed(task, input, owed).await
     }
 
-    /// Runs the tool again for a payment that was settled before; `None` where another request was faster.
+    /// Runs the tool again for a payment that was settled before. `None` if another request was faster.
     pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<Shared> {
         let terms = Arc::clone(&task.quoted.terms);
-        // Whatever stands in the way of the run, the payer is told that it has paid.
+        // Whatever prevents the run, the payer is told that the payment was charged.
         let unanswered = self.gate.unanswered_by(&owed);
         let not_run = |error: CallError| {
             let cause = PaidCause::Error(Box::new(error));
@@ -111,7 +111,7 @@ impl Calls {
         (task.payment, task.input_bytes) = (owed.kind(), input.text.len());
         let charged = if owed.is_first() { Charge::Yes } else { Charge::No };
         if self.replica.is_fenced() {
-            // Another host may run it by now.
+            // Another host may be running it by now.
             let away = StoreError::Away("the host has lost its lease".to_owned());
             return Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(away.into())), owed.fail(false).await));
         }
@@ -140,7 +140,7 @@ impl Calls {
         }
     }
 
-    /// Records that a call that was charged has no answer.
+    /// Records that a charged call has no answer.
     fn unanswered(&self, task: &NewCall, charged: Charge, cause: PaidCause, unanswered: Unanswered) -> CallError {
         let why = match &cause {
             PaidCause::Answered(_) => Why::answered(),

@@ -1,4 +1,4 @@
-//! Prices that hold: quotes of tools, and what a call costs that names one.
+//! Quotes of tools, and the price of a call that names one.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use tollhouse_money::{Offered, QuoteDocument, Quoted, Refusal, Terms, Way};
 use super::{CallError, CalledBy, Calls};
 
 impl Calls {
-    /// A quote of what `terms` ask now.
+    /// Makes a quote for the current `terms`.
     #[must_use]
     pub fn quote(&self, terms: &Terms) -> QuoteDocument {
         let quote = self.quotes.make(terms);
         QuoteDocument::new(&quote, terms, &self.gate.challenge(terms, Way::Post, &Refusal::NoPayment.to_string()))
     }
 
-    /// Refuses a call of a tool that is to be paid for and with which nothing is offered, before anything is done for it.
+    /// Rejects an unpaid call of a paid tool before anything is done for it.
     ///
     /// # Errors
     ///
-    /// What is asked for, under the quote that is named; or why that does not hold.
+    /// A challenge, under the named quote; or why the quote is not valid.
     pub fn check_offered(&self, live: &Live, (by, way): (CalledBy, Way), offered: &Offered, quote: Option<&str>) -> Result<(), CallError> {
         if by == CalledBy::Owner || !matches!(offered, Offered::Nothing) {
             return Ok(());
@@ -27,17 +27,17 @@ impl Calls {
         self.check_unpaid(&live.terms, way, quote)
     }
 
-    /// Refuses what is to be paid for and with which nothing is offered.
+    /// Rejects an unpaid request of something that has a price.
     ///
     /// # Errors
     ///
-    /// As [`Calls::check_offered`].
+    /// See [`Calls::check_offered`].
     pub fn check_unpaid(&self, terms: &Arc<Terms>, way: Way, quote: Option<&str>) -> Result<(), CallError> {
         let Quoted { terms, .. } = self.under(terms, quote)?;
         if terms.price.is_zero() { Ok(()) } else { Err(self.unpaid(&terms, way)) }
     }
 
-    /// The terms under the quote that is named, if one is.
+    /// Returns the terms under the named quote, if one is named.
     pub(super) fn under(&self, terms: &Arc<Terms>, quote: Option<&str>) -> Result<Quoted, CallError> {
         self.quotes.under(terms, quote).map_err(|why| CallError::Quote { why, current: Box::new(self.quote(terms)) })
     }

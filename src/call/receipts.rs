@@ -1,7 +1,7 @@
-//! Receipts as everyone may see them, wherever they are at the moment.
+//! Finds public receipts, wherever they are at the moment.
 //!
-//! That of a free call is written behind its answer. Where others share the store, who asks another host for it may be faster: so one
-//! that may be on its way there is waited for, a tenth of a second at most.
+//! The receipt of a free call is written after its answer. If hosts share a store, a request to another host may be
+//! faster. So a receipt that may still be written there is awaited, at most a tenth of a second.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,14 +13,14 @@ use tollhouse_store::{Store, StoreError};
 
 use super::write_behind::WriteBehind;
 
-/// How long a receipt that another host may be writing is waited for before each further look: what is written behind an answer
-/// is gathered for a fortieth of a second.
+/// Pauses before each further lookup of a receipt that another host may be writing. Records are gathered for a fortieth
+/// of a second before they are written.
 const WAITS: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(30), Duration::from_millis(50)];
 
 /// How much later than its call's longest run a receipt may be written, in milliseconds.
 const WRITTEN_WITHIN_MS: u64 = 10_000;
 
-/// Finds receipts: those that are yet to be written, and those of free and of paid calls.
+/// Finds receipts: waiting ones, and stored ones of free and of paid calls.
 pub struct Receipts {
     write_behind: Arc<WriteBehind>,
     free: Arc<FreeReceipts>,
@@ -35,17 +35,17 @@ impl fmt::Debug for Receipts {
 }
 
 impl Receipts {
-    /// Where they are, and whose signature they get.
+    /// Constructs it from the places of receipts and their signer.
     #[must_use]
     pub fn new(write_behind: Arc<WriteBehind>, free: Arc<FreeReceipts>, store: Arc<dyn Store>, signer: Arc<Signer>) -> Self {
         Self { write_behind, free, store, signer }
     }
 
-    /// A receipt as everyone may see it, signed.
+    /// Returns a public receipt, signed.
     ///
     /// # Errors
     ///
-    /// The store's, or a receipt that does not read.
+    /// Errors of the store, or an unreadable receipt.
     pub async fn find(&self, id: &str) -> Result<Option<Value>, StoreError> {
         let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
         if let Some(waiting) = self.write_behind.receipt(&id) {
@@ -64,7 +64,8 @@ impl Receipts {
         stored.map(|stored| self.signer.present(&stored)).transpose()
     }
 
-    /// Free ones of an older version move from the second place to the first.
+    /// Reads a stored receipt. The first table is read twice, because free receipts of an older version move from the
+    /// second to the first.
     async fn stored(&self, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
         match self.free.get(id).await? {
             Some(free) => Ok(Some(free)),

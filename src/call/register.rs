@@ -1,8 +1,8 @@
-//! Becoming a builder: paid through the same gate as a call, under the same invariant.
+//! Registers builders. It is paid through the same gate as a call, with the same invariant.
 //!
-//! The builder is written in the commit of the receipt. Their key is in no stored answer: it is
-//! [derived](tollhouse_account::first_key), for the request that registered, and for those that show the payment again with what only its payer
-//! knows, as long as nobody has used it.
+//! The builder is written in the commit of the receipt. The key is not in a stored answer. It is
+//! [derived](tollhouse_account::first_key) for the request that registered, and for later ones that send the payment
+//! with data that only its payer knows, until the key is first used.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -24,34 +24,34 @@ use tollhouse_tool::{MicroUsd, Mismatch, Owner, Problem, SettleTime, Slug};
 
 use super::{CallError, Calls, Done, done::Shared, json_bytes};
 
-/// Stands where a call names its endpoint.
+/// Placeholder for the id of a tool.
 const ENDPOINT: &str = "ep_00000000000000000000000000";
 
-/// How long an authorisation must stay valid, in seconds: what x402 v2 clients expect.
+/// How long an authorization must be valid, in seconds, as x402 v2 clients expect.
 const TIMEOUT_SECS: u64 = 300;
 
-/// Who wants to register, and what they pay with.
+/// A request to register.
 #[derive(Debug)]
 pub struct Registration {
-    /// What it costs, and to whom.
+    /// The price and recipient.
     pub terms: Arc<Terms>,
-    /// What the builder wants to be called.
+    /// The builder's name.
     pub name: String,
-    /// How admins reach them.
+    /// Contact for admins.
     pub contact: Option<String>,
-    /// As it stands in the URL.
+    /// The query as in the URL.
     pub query: Option<String>,
-    /// What it is paid with.
+    /// The offered payment.
     pub offered: Offered,
-    /// The quote that it names, if it names one.
+    /// The named quote.
     pub quote: Option<String>,
-    /// The request, as the audit trail names it.
+    /// The request's id in the audit trail.
     pub request: RequestId,
-    /// Whose network asks.
+    /// The caller's address.
     pub from: IpAddr,
 }
 
-/// What registration costs, and the words of its challenge.
+/// Returns the terms of registration, with the texts of its challenge.
 #[must_use]
 pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
     let input = json!({
@@ -85,7 +85,7 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// As [`Calls::perform`]; [`CallError::Input`] for a name or contact that cannot be.
+    /// See [`Calls::perform`]; [`CallError::Input`] for an invalid name or contact.
     pub async fn register(self: &Arc<Self>, registration: Registration) -> Shared {
         let this = Arc::clone(self);
         self.detached(async move { this.register_here(registration).await }).await
@@ -117,7 +117,7 @@ impl Calls {
         match self.admit(terms, Way::Post, offered, &binding, from).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
             Admit::InFlight(payment) => self.again(Seen::InFlight(payment), 0).await,
-            // No registration is charged before it is made.
+            // Registrations are never charged before the builder is created.
             Admit::Owed(owed) => self.again(Seen::Owed(owed), 0).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
@@ -149,7 +149,7 @@ impl Calls {
         Ok(Done { answer: Arc::new(answer), payment: None, success: true, first: true })
     }
 
-    /// A builder who is not stored yet, and all that the commit which stores them says.
+    /// Creates a builder who is not stored yet, with the data of the commit that stores the builder.
     fn make(&self, quoted: &Quoted, applicant: &Applicant, request_hash: String) -> Result<Joining, CallError> {
         let terms = &quoted.terms;
         let now = self.clock.now();
@@ -168,13 +168,13 @@ impl Calls {
     }
 }
 
-/// Someone on the way to be a builder.
+/// A builder to be stored.
 struct Joining {
     closing: Closing,
     answer: StoredAnswer,
 }
 
-/// What is told of a new builder, each time.
+/// Returns the answer about a new builder, which does not contain the key.
 fn told(builder: &Builder) -> Value {
     json!({
         "ok": true,

@@ -1,4 +1,4 @@
-//! A call as a front hands it over, and what a handler may know of its request beyond the input.
+//! A call from a front, and the parts of its request that a handler may see besides the input.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -16,46 +16,47 @@ use super::input::Input;
 static SHOWN: [HeaderName; 6] =
     [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 
-/// One call, as a front hands it over.
+/// A call from a front.
 pub struct Call {
-    /// Found by the front already, so that it can bound the body.
+    /// The tool, which the front has already found to limit the body.
     pub live: Arc<Live>,
-    /// Who calls.
+    /// The caller's role.
     pub by: CalledBy,
-    /// How they ask, as they are told to pay.
+    /// The way of calling, which also determines how payment is requested.
     pub way: Way,
-    /// What to call with.
+    /// The input.
     pub input: Input,
-    /// What it is paid with.
+    /// The offered payment.
     pub offered: Offered,
-    /// The quote that it names, if it names one.
+    /// The named quote.
     pub quote: Option<String>,
-    /// What a handler may know of the request.
+    /// The parts of the request that a handler may see.
     pub head: RequestHead,
-    /// Whose network asks, for its share of the processor.
+    /// The caller's address, for its share of the processor.
     pub from: IpAddr,
-    /// Takes what happens on the way, for callers who stream.
+    /// Receives progress, for callers who stream.
     pub progress: Option<mpsc::Sender<Progress>>,
 }
 
-/// Everything of `req` but the body and the caller. Never credentials, payment or addresses.
+/// The fields of `req` except for the body and the caller. It never contains credentials, payments or addresses.
 #[derive(Debug, Clone, Serialize)]
 pub struct RequestHead {
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// As the caller asked for it.
+    /// The URL as the caller requested it.
     pub url: String,
-    /// Without the query.
+    /// The path without the query.
     pub path: String,
-    /// Of a name that is repeated, the last value.
+    /// The query fields. If a name is repeated, the last value counts.
     pub query: BTreeMap<String, String>,
-    /// Lower-case names; only those that are [shown](RequestHead::shown).
+    /// The [visible](RequestHead::shown) headers, with lower-case names.
     pub headers: BTreeMap<&'static str, String>,
 }
 
 impl RequestHead {
-    /// What a handler sees of the headers of a request: of several of a name the first. What is traced is read as W3C has it (Trace Context,
-    /// 3.2 and 3.3): states in the order in which they stand, and of several parents none.
+    /// Returns the headers of a request that a handler sees. If a name is repeated, the first value counts. Trace
+    /// headers follow W3C Trace Context, sections 3.2 and 3.3: states are joined in order, and repeated parents are
+    /// dropped.
     #[must_use]
     pub fn shown(headers: &HeaderMap) -> BTreeMap<&'static str, String> {
         let shown = |name: &'static HeaderName| {
@@ -70,34 +71,34 @@ impl RequestHead {
         SHOWN.iter().filter_map(shown).collect()
     }
 
-    /// The query as it stands in the URL.
+    /// Returns the query as in the URL.
     pub(super) fn raw_query(&self) -> Option<&str> {
         self.url.split_once('?').map(|(_, query)| query)
     }
 }
 
-/// As whom a tool is called.
+/// The role of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CalledBy {
-    /// Who pays what it costs.
+    /// A payer.
     Anyone,
-    /// Who owns it, and calls it free of charge: nothing is sold, and what is offered as payment is not looked at.
+    /// The owner, who calls it free of charge: nothing is sold, and an offered payment is ignored.
     Owner,
 }
 
-/// What happens on the way of a streamed call.
+/// The progress of a streamed call.
 #[derive(Debug, Clone)]
 pub enum Progress {
-    /// The payment stands, the input fits, the handler starts.
+    /// The payment is admitted, the input is valid, and the handler starts.
     Accepted {
         /// The call.
         call: CallId,
-        /// What it is paid with; `None` for free calls.
+        /// The payment. `None` for free calls.
         payment: Option<PaymentId>,
         /// The receipt that a success will have.
         receipt: ReceiptId,
     },
-    /// What the handler lets its caller hear.
+    /// A progress message from the handler.
     Update(ProgressUpdate),
 }
 

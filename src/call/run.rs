@@ -1,4 +1,4 @@
-//! What answers a call: the host's own handlers in process, builders' code in the sandbox.
+//! Runs handlers: the host's own in this process, builders' code in the sandbox.
 
 pub mod builtin;
 mod isolate;
@@ -44,32 +44,33 @@ impl fmt::Debug for Runner {
 }
 
 impl Runner {
-    /// Runs builders' code in `pool`, with `services` to ask and `readiness` to look around.
+    /// Constructs a runner with the sandbox's `pool`, the capabilities' `services`, and the client of the readiness
+    /// check.
     #[must_use]
     pub fn new(pool: Pool, services: Arc<CapabilityServices>, readiness: ReadinessClient) -> Self {
         Self { pool, services, readiness, tally: Arc::default() }
     }
 
-    /// What the sandbox did for each endpoint.
+    /// Returns the sandbox's counts per tool.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Runs a handler to its end, input and result checked where only the tool's worker can tell.
+    /// Runs a handler to its end. Validates input and result if only the tool's worker can do that.
     ///
     /// # Errors
     ///
-    /// What the caller, the tool or its sandbox did wrong; nothing is charged then.
+    /// A fault of the caller, the tool or its sandbox. Then nothing is charged.
     pub async fn run(&self, task: Task<'_>) -> Result<Produced, CallError> {
         enter(if matches!(task.live.runs, Runs::Js) { Stage::Queue } else { Stage::Run });
         match &task.live.runs {
             Runs::Js => {
-                // A dry run is held against no endpoint.
+                // A dry run does not count for a tool.
                 let counting = task.scratch.is_none().then(|| self.tally.begin(&task.live.endpoint.id));
                 Box::pin(isolate::run(&self.pool, &self.services, task, counting)).await
             }
-            // It was held against the schema when it was published.
+            // It was validated when it was published.
             Runs::Static(response) => {
                 self.begin(&task).await?;
                 Ok(fixed(task.live, response).await)
@@ -87,30 +88,30 @@ impl Runner {
         }
     }
 
-    /// Begins what runs in this process, where its input fits.
+    /// Begins a run in this process, if its input is valid.
     async fn begin(&self, task: &Task<'_>) -> Result<(), CallError> {
         self.check_input(task.live, task.input.text.clone(), task.asker()).await?;
         task.accept();
         Ok(())
     }
 
-    /// Checks an input against the tool's schema, in the tool's worker and without running its handler.
+    /// Validates an input in the tool's worker, without running its handler.
     ///
     /// # Errors
     ///
-    /// [`CallError::Input`], or why the input could not be checked.
+    /// [`CallError::Input`], or why the input could not be validated.
     pub(crate) async fn check_input(&self, live: &Live, input: Bytes, asker: Asker<'_>) -> Result<(), CallError> {
         let checked = live.fits(&self.pool, Side::Input, input, asker);
         Box::pin(checked).await.map_err(|unfit| unfitting(unfit, CallError::Input))
     }
 }
 
-/// What a tool always answers, made once.
+/// Returns a tool's fixed answer, which is built once.
 async fn fixed(live: &Live, response: &Value) -> Produced {
     let make = || Fixed { body: crate::json_bytes(response), hash: receipt::json_hash(response) };
     let Fixed { body, hash } = match live.fixed.get() {
         Some(fixed) => fixed,
-        // How long it is shows only then.
+        // Its size is not known before.
         None => aside(usize::MAX, || live.fixed.get_or_init(make)).await,
     };
     Produced { status: 200, headers: vec![], body: body.clone(), result_hash: hash.clone(), success: true }

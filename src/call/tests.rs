@@ -1,4 +1,4 @@
-//! The pipeline over a store that may fail, with tools that need no sandbox, and a facilitator that settles as it is told.
+//! The pipeline over a store that may fail, with tools that need no sandbox, and a scripted facilitator.
 
 mod asked;
 mod joined;
@@ -33,23 +33,22 @@ use tollhouse_tool::{MicroUsd, Runs};
 use super::*;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
-/// How long quotes hold.
 const QUOTE: Duration = Duration::from_secs(60);
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-/// How settlements end.
+/// The outcome of settlements.
 #[derive(Debug, Clone, Copy)]
 enum Settles {
     Well,
     Refused(&'static str),
-    /// It does not say.
+    /// The outcome is not reported.
     Unsure,
-    /// Once there is a [`go`](Told::go): as it is told by then, or well.
+    /// Waits for [`go`](Told::go), and then has the outcome set by then, or succeeds.
     Later,
 }
 
-/// A facilitator that takes every payment.
+/// A facilitator that accepts every payment.
 struct Told {
     settles: Mutex<Settles>,
     go: Notify,
@@ -93,7 +92,7 @@ impl Facilitator for Told {
     }
 }
 
-/// A payment that the facilitator takes, of one nonce.
+/// Returns a payment with this nonce that the facilitator accepts.
 fn pays(nonce: u64) -> Offered {
     let payment = json!({
         "x402Version": 1,
@@ -118,7 +117,7 @@ pub(super) fn head() -> RequestHead {
     RequestHead { method: "POST", url: String::new(), path: "/tools/x".to_owned(), query: BTreeMap::new(), headers: BTreeMap::new() }
 }
 
-/// Calls, and all around them.
+/// Calls with all dependencies.
 pub(super) struct Bench {
     store: Arc<FaultyStore<MemoryStore>>,
     catalog: Arc<Catalog>,
@@ -133,7 +132,6 @@ pub(super) struct Bench {
     pub(super) services: Arc<CapabilityServices>,
     calls: Arc<Calls>,
     clock: Clock,
-    /// Who owns all tools.
     owner: Owner,
     _folder: tempfile::TempDir,
 }
@@ -157,7 +155,7 @@ impl Bench {
         let objects = Objects::in_folder(Arc::clone(&any), folder.path());
         let (apart, others) = (Arc::clone(&objects), Arc::clone(&replica));
         let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher, others, apart);
-        // Nobody asks it for a worker.
+        // No test uses a worker.
         let pool = Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         let guard = Guard::new(GuardSettings::default()).unwrap();
         let secrets = Arc::new(Secrets::empty(Arc::clone(&any)));
@@ -230,12 +228,12 @@ impl Bench {
         }
     }
 
-    /// A tool that always answers `{"answer": 42}`.
+    /// Publishes a tool that always answers `{"answer": 42}`.
     pub(super) async fn tool(&self, price_usd: f64) -> Arc<Live> {
         self.publish(json!({ "priceUsd": price_usd, "handlerType": "static_json", "handler": { "response": { "answer": 42 } } })).await
     }
 
-    /// The tool at another price.
+    /// Changes the price of the tool.
     async fn repriced(&self, price_usd: f64) -> Arc<Live> {
         let patch = serde_json::from_value(json!({ "priceUsd": price_usd })).unwrap();
         self.catalog.update("some-tool", patch, None, By::Admin).await.unwrap()
@@ -260,7 +258,7 @@ impl Bench {
         *self.facilitator.settles.lock().unwrap() = settles;
     }
 
-    /// The records of the tool's calls, newest first, as their owner reads them.
+    /// Returns the records of the tool's calls, newest first, as their owner reads them.
     async fn records(&self, live: &Live) -> Vec<Value> {
         self.write_behind.write_all().await.unwrap();
         let query = CallQuery { limit: 100, ..CallQuery::default() };
@@ -268,7 +266,7 @@ impl Bench {
         page.calls.iter().map(|call| serde_json::to_value(call).unwrap()).collect()
     }
 
-    /// The events of one kind, newest first.
+    /// Returns the events of one kind, newest first.
     async fn events(&self, kind: Kind) -> Vec<Event> {
         self.write_behind.write_all().await.unwrap();
         let query = EventQuery { kind: Some(kind), limit: 100, ..EventQuery::default() };
@@ -276,7 +274,7 @@ impl Bench {
     }
 }
 
-/// The tool, as one whose handler does not run: that is the host's fault.
+/// Returns the tool with a handler that cannot run, which is the host's fault.
 fn broken(live: &Live) -> Arc<Live> {
     Arc::new(Live { runs: Runs::Js, ..live.clone() })
 }

@@ -1,4 +1,4 @@
-//! A call under way, as whoever waits for it has it.
+//! A handle to a call in flight.
 
 use std::{
     pin::Pin,
@@ -10,7 +10,8 @@ use tokio::task::JoinHandle;
 
 use super::error::CallError;
 
-/// A call under way, on a task of its own: whoever waits for it waits for its end, and dropping it stops nothing.
+/// A handle to a call on its own task. Awaiting it waits for the end of the call, and dropping it does not stop the
+/// call.
 #[derive(Debug)]
 pub struct UnderWay<T>(pub(super) JoinHandle<Result<T, Arc<CallError>>>);
 

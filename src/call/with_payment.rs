@@ -1,4 +1,4 @@
-//! Runs of handlers, and what they are paid with.
+//! Runs of handlers with their payment.
 
 use tollhouse_money::{Admission, OwedRun, PaymentId};
 
@@ -10,10 +10,10 @@ use super::{
     run::{Produced, Task},
 };
 
-/// What a run is paid with.
+/// The payment of a run.
 pub(super) struct PaidBy<'a> {
     payment: &'a PaymentId,
-    /// The payer's address, shortened; `None` for credit.
+    /// The payer's address, shortened. `None` for credit.
     payer: Option<String>,
     /// Whether the money has moved.
     is_settled: bool,
@@ -53,7 +53,7 @@ impl Calls {
             turn: &task.turn,
             took: &task.took,
         });
-        // What it used is told when it ends, or is dropped here.
+        // Usage is reported when it ends or is dropped here.
         let produced = tokio::select! {
             biased;
             produced = running => produced,
@@ -72,7 +72,7 @@ impl Calls {
     /// Returns once nobody wants the call any more.
     pub(super) async fn taken_back(&self, task: &NewCall, paid: Option<&PaidBy<'_>>) {
         if paid.is_some_and(|paid| paid.is_settled) {
-            // The payer is owed the answer, wanted or not.
+            // The payer is owed the answer, even if canceled.
             return std::future::pending().await;
         }
         task.cancel.cancelled().await;

@@ -1,8 +1,8 @@
-//! What is written behind answers: the receipts of free calls, that calls failed, and the record of every call. No money
-//! hangs on them, so no call waits for the store.
+//! Writes records after the answers: receipts of free calls, failures, and the record of every call. No money depends
+//! on them, so calls do not wait for the store.
 //!
-//! What waits is written in batches, each one commit. Its rows of the sales are sums of the whole batch, and
-//! must count once: a batch whose commit was not confirmed is looked for in the store before it is written again.
+//! Records are written in batches, each in one commit. A batch's sales rows are sums and must count only once. So a
+//! batch whose commit was not confirmed is searched for in the store before it is written again.
 
 mod batch;
 #[cfg(test)]
@@ -42,16 +42,16 @@ use super::{
     request::CalledBy,
 };
 
-/// How long the first receipt of a batch waits for others. Each batch is a write of sled's, however small it is.
+/// How long the first record of a batch waits for others. Each batch costs a write in sled, however small it is.
 const GATHER: Duration = Duration::from_millis(25);
 
-/// How long a call waits for the store when too many receipts wait.
+/// How long a call waits for the store if too many receipts wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time to the next try after the store refused a batch.
+/// Pause before the next attempt after the store refused a batch.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What is on its way to the store. A crash may lose that of the last half second.
+/// Records on their way to the store. A crash may lose those of the last half second.
 pub struct WriteBehind {
     store: Arc<dyn Store>,
     events: Arc<Events>,
@@ -59,26 +59,26 @@ pub struct WriteBehind {
     history: Arc<History>,
     metrics: Arc<Metrics>,
     waiting: Mutex<Waiting>,
-    /// The batch that is being written. Held while it is.
+    /// The batch that is being written. The lock is held meanwhile.
     batch: tokio::sync::Mutex<Option<Batch>>,
     written: Notify,
     some: Notify,
 }
 
-/// Where what is written behind goes.
+/// The destinations of records.
 #[derive(Debug, Clone)]
 pub struct WriteBehindParts {
-    /// Tells of calls that ended.
+    /// Announces events of calls.
     pub events: Arc<Events>,
-    /// Counts them.
+    /// Counts sales.
     pub sales: Arc<Sales>,
-    /// Takes their records.
+    /// Stores call records.
     pub history: Arc<History>,
-    /// Adds them up.
+    /// Aggregates metrics.
     pub metrics: Arc<Metrics>,
 }
 
-/// A call that came to nothing after its handler ran, or was to run. Nothing was charged.
+/// A failed call whose handler ran or would have run.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) call: CallId,
@@ -86,10 +86,10 @@ pub(super) struct Failed {
     pub(super) endpoint: EndpointId,
     pub(super) slug: Slug,
     pub(super) by: CalledBy,
-    /// As the caller was told it.
+    /// The error code that the caller got.
     pub(super) code: &'static str,
     pub(super) at: Timestamp,
-    /// Of a call that was charged: whether it was charged itself, and not an earlier one with the same payment.
+    /// Set if the call was charged: true if it was charged itself, false if an earlier call with the same payment was.
     pub(super) paid: Option<bool>,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Debug for WriteBehind {
 }
 
 impl WriteBehind {
-    /// Starts the writing task; it ends when nobody holds the value any more. Must be called inside a tokio runtime.
+    /// Starts the writing task, which ends when the value is dropped. Call it inside a tokio runtime.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, parts: WriteBehindParts) -> Arc<Self> {
         let write_behind = Arc::new(Self::new(store, parts));
@@ -108,7 +108,7 @@ impl WriteBehind {
         tokio::spawn(async move {
             while let Some(write_behind) = weak.upgrade() {
                 if write_behind.waiting().is_empty() {
-                    // Looks up now and then whether anybody is left to write for.
+                    // The time-out lets the task notice that the value was dropped.
                     _ = tokio::time::timeout(RETRY, write_behind.some.notified()).await;
                 }
                 tokio::time::sleep(GATHER).await;
@@ -127,11 +127,11 @@ impl WriteBehind {
         Self { store, events, sales, history, metrics, waiting, batch, written: Notify::new(), some: Notify::new() }
     }
 
-    /// Takes what a free call leaves.
+    /// Records a successful free call.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`] when too much waits of the same owner's, and the store takes none of it.
+    /// [`StoreError::Away`] if too many records of the same owner wait and the store accepts none.
     pub(super) async fn succeeded(&self, closing: Closing) -> Result<(), StoreError> {
         while !self.waiting().has_room(&closing.owner) {
             let written = self.written.notified();
@@ -140,17 +140,17 @@ impl WriteBehind {
             tokio::time::timeout(PATIENCE, written).await.map_err(away)?;
         }
         let event = match closing.owner {
-            // Calls of the host's own free tools are nobody's business, and the most there are.
+            // Calls of the host's own free tools interest nobody, and are the most frequent.
             Owner::Platform => None,
             Owner::Builder(_) => Some(call_succeeded(&self.events, &closing)),
         };
         let Closing { receipt, owner, .. } = closing;
-        // What an owner calls is not sold.
+        // An owner's calls are not sales.
         let sale =
             (!receipt.owner).then(|| Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: Totals::FREE });
         let at = receipt.issued_at;
         let id = receipt.receipt_id.clone();
-        // Unsigned: it is signed when it is asked for.
+        // It is signed when it is fetched.
         let record = Bytes::from(Record::free(receipt).to_bytes());
         let mut waiting = self.waiting();
         let first = waiting.is_empty();
@@ -168,7 +168,7 @@ impl WriteBehind {
         Ok(())
     }
 
-    /// Takes that a call failed. Never waits.
+    /// Records a failed call. Never waits.
     pub(super) fn failed(&self, failed: Failed) {
         let Failed { call, owner, endpoint, slug, by, code, at, paid } = failed;
         let mut data = json!({ "callId": call, "code": code, "charged": paid.is_some() });
@@ -189,9 +189,9 @@ impl WriteBehind {
         self.some.notify_one();
     }
 
-    /// Takes the record of a call that has ended, however it did. Never waits.
+    /// Records a call that has ended, whatever its outcome. Never waits.
     pub(super) fn ended(&self, endpoint: &EndpointId, call: CallRecord) {
-        // What an owner calls is no business of theirs.
+        // An owner's calls do not count as business.
         if !call.owner {
             self.metrics.add(endpoint, &call);
         }
@@ -204,22 +204,22 @@ impl WriteBehind {
         }
     }
 
-    /// A receipt that is not in the store yet.
+    /// Returns a receipt that is not in the store yet.
     #[must_use]
     pub fn receipt(&self, id: &ReceiptId) -> Option<Bytes> {
         self.waiting().receipt(id)
     }
 
-    /// Writes what must not be lost, before the answer.
+    /// Writes rows durably, before the answer.
     pub(super) async fn durably(&self, rows: store::Batch) -> Result<(), StoreError> {
         rows.commit(&*self.store, Durability::Durable).await.map(|_| ())
     }
 
-    /// Writes what waits. What the store does not take stays and is tried again.
+    /// Writes a batch of waiting records. Those that the store does not accept are retried later.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn write(&self) -> Result<(), StoreError> {
         let mut slot = self.batch.lock().await;
         if slot.is_none() {
@@ -249,7 +249,7 @@ impl WriteBehind {
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn write_all(&self) -> Result<(), StoreError> {
         loop {
             self.write().await?;
@@ -259,7 +259,7 @@ impl WriteBehind {
         }
     }
 
-    /// What waits, as one batch.
+    /// Takes the waiting records as a batch.
     fn next(&self) -> Option<Batch> {
         let mut waiting = self.waiting();
         if waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! What payments a host takes: networks, tokens, and to whom they go.
+//! The payments that a host accepts: networks, tokens and payout addresses.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::{
     terms::SETTLE_MARGIN,
 };
 
-/// How long a transaction of Solana can be sent, counted shortly: 150 slots of 0.4 s behind the block that it names.
+/// Conservative lifetime of a Solana transaction: 150 slots of 0.4 s after the block that it names.
 const SOLANA_VALID: Duration = Duration::from_secs(60);
 
-/// What x402's `extra.paymentFlow` says where the payment is settled before the handler runs. Clients take an entry without it first, so
-/// either each entry of a challenge has it, or none.
+/// Value of x402's `extra.paymentFlow` if the payment is settled before the handler runs. Clients prefer an entry
+/// without it, so either all entries of a challenge have it, or none.
 pub(crate) const UPFRONT: &str = "upfront";
 
 /// Payment settings that cannot work.
@@ -30,7 +30,7 @@ pub enum ConfigError {
     PayTo { network: &'static Network, address: String },
     #[error("the facilitator's address `{0}` is no URL")]
     FacilitatorUrl(String),
-    // Without the text: the address of a node has the key of who runs it in it.
+    // The URL is left out, because it contains the operator's API key.
     #[error("the address of a node in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS` is no URL")]
     RpcUrl,
     #[error("a header for the facilitator is not of the form `Name: value`")]
@@ -49,36 +49,36 @@ pub enum ConfigError {
     Client(String),
 }
 
-/// A token that is taken, and to whom it goes.
+/// An accepted token, and the address that receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// The token.
     pub asset: &'static Asset,
-    /// An address on its network.
+    /// The recipient's address on the token's network.
     pub pay_to: String,
 }
 
-/// What payments are taken, in the order in which they are asked for, and how much is done for nothing.
+/// The accepted payments, in the order in which they are offered, and the limits on unpaid work.
 #[derive(Debug, Clone)]
 pub struct PaymentConfig {
-    /// At least one.
+    /// Accepted tokens, at least one.
     pub accepted: Vec<Accepted>,
-    /// How often runs may fail that nobody pays for.
+    /// Limits on failed runs that nobody pays for.
     pub failed_runs: FailedRuns,
-    /// How much gas settlements may burn that do not pay.
+    /// Limits on gas burned by settlements that do not pay.
     pub gas: GasLimits,
-    /// For how long anybody is asked how a settlement ended. Default: a day.
+    /// How long the host looks up an open settlement before it gives up. Default: 24 h.
     pub unresolved_after: Duration,
-    /// How often a tool is run again for a payment that was settled before the run.
+    /// Limits on repeated runs for a payment that was settled before the run.
     pub owed: OwedLimits,
 }
 
 impl Accepted {
-    /// The first token of `network` (CAIP-2 or v1 name), or that of its tokens which is called so.
+    /// Accepts the named token of `network` (CAIP-2 or v1 name), or the network's first token.
     ///
     /// # Errors
     ///
-    /// A network or a token that is in no table; an address that is none, or whose checksum is wrong.
+    /// An unknown network or token; an address that is invalid or has a wrong checksum.
     pub fn new(network: &str, asset: Option<&str>, pay_to: &str) -> Result<Self, ConfigError> {
         let network = Network::named(network).ok_or_else(|| ConfigError::UnknownNetwork(network.to_owned()))?;
         let found = match asset {
@@ -90,7 +90,8 @@ impl Accepted {
         Ok(Self { asset, pay_to })
     }
 
-    /// Whether a call under `terms` can be paid so: the builder takes it, and what is signed stays valid for as long as the tool may run.
+    /// Returns whether a call under `terms` can be paid this way: the builder accepts it, and the signed payment stays
+    /// valid for as long as the tool may run.
     fn suits(&self, terms: &Terms) -> bool {
         let in_time = match self.asset.network.family {
             Family::Evm { .. } => true,
@@ -99,7 +100,7 @@ impl Accepted {
         in_time && (terms.accepts.is_empty() || terms.accepts.iter().any(|entry| self.is_named(entry)))
     }
 
-    /// Whether an entry of a builder's list means it: a network, or a network and a token of it.
+    /// Returns whether an entry of a builder's list matches: a network, or a network and one of its tokens.
     fn is_named(&self, entry: &str) -> bool {
         let network = self.asset.network;
         entry.strip_prefix(network.caip2).or(entry.strip_prefix(network.name)).is_some_and(|rest| match rest.strip_prefix('/') {
@@ -108,14 +109,14 @@ impl Accepted {
         })
     }
 
-    /// For who wants to know before asking.
+    /// Describes it as JSON, for agents that have not called yet.
     pub(super) fn describe(&self, facilitators: &Facilitators) -> Value {
         let Self { asset, pay_to } = self;
         let facilitator = facilitators.of(asset.network).name();
         json!({ "network": asset.network.caip2, "networkV1": asset.network.name, "asset": asset.describe(), "payTo": pay_to, "facilitator": facilitator })
     }
 
-    /// What a payer has to know besides; `None` where such a call cannot be paid so.
+    /// Returns the `extra` field of the requirements, or `None` if such a call cannot be paid this way.
     fn extra(&self, facilitator: &dyn Facilitator, terms: &Terms) -> Option<Value> {
         let Asset { network, name, version, .. } = self.asset;
         let mut extra = match (network.family, terms.metered) {
@@ -133,7 +134,7 @@ impl Accepted {
         Some(extra)
     }
 
-    /// An entry of `accepts`, in the form of `version`.
+    /// Builds an entry of `accepts` for the given x402 version.
     #[must_use]
     pub fn requirements(&self, terms: &Terms, version: WireVersion, extra: &Value) -> Value {
         let Self { asset, pay_to } = self;
@@ -166,27 +167,28 @@ impl Accepted {
     }
 }
 
-/// For how long anybody is asked how a settlement ended, where nothing else is set: a day.
+/// Default time for which an open settlement is looked up: 24 h.
 pub const UNRESOLVED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl PaymentConfig {
-    /// The settings for `network` (CAIP-2 or v1 name) and its first token.
+    /// Builds default settings for `network` (CAIP-2 or v1 name) and its first token.
     ///
     /// # Errors
     ///
-    /// As [`Accepted::new`].
+    /// See [`Accepted::new`].
     pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
         let accepted = vec![Accepted::new(network, None, pay_to)?];
         let (failed_runs, gas) = (FailedRuns::default(), GasLimits::default());
         Ok(Self { accepted, failed_runs, gas, unresolved_after: UNRESOLVED_AFTER, owed: OwedLimits::default() })
     }
 
-    /// The entries of `accepts` for `terms`: what the tool takes of what the host does, as far as it can be settled. Of networks that the
-    /// clients of v1 do not know nothing is said to them, unless there is no other.
+    /// Returns the entries of `accepts` for `terms`: the payments that host and tool both accept and a facilitator can
+    /// settle. For v1, networks unknown to v1 clients are left out, unless there is no other.
     #[must_use]
     pub fn accepts(&self, facilitators: &Facilitators, terms: &Terms, version: WireVersion) -> Vec<Value> {
         if (terms.metered || terms.is_upfront()) && version == WireVersion::V1 {
-            // Its clients throw at any scheme but `exact`, and v1 cannot say that a payment is settled before the run.
+            // v1 clients throw at any scheme but `exact`, and v1 cannot express that a payment is settled before the
+            // run.
             return Vec::new();
         }
         let taken: Vec<_> = self.accepted.iter().filter(|accepted| accepted.suits(terms)).collect();
@@ -200,24 +202,24 @@ impl PaymentConfig {
         .collect()
     }
 
-    /// Whether an entry of a builder's list means something that the host takes.
+    /// Returns whether an entry of a builder's list matches a payment that the host accepts.
     #[must_use]
     pub fn takes(&self, entry: &str) -> bool {
         self.accepted.iter().any(|accepted| accepted.is_named(entry))
     }
 
-    /// The schemes of x402 that payments are asked for in: `upto` where somebody takes what was charged.
+    /// Returns the supported x402 schemes. `upto` needs a facilitator that settles metered charges.
     pub(super) fn schemes(&self, facilitators: &Facilitators) -> Vec<&'static str> {
         let metered = self.assets().any(|asset| facilitators.of(asset.network).meter(asset.network).is_some());
         if metered { vec!["exact", "upto"] } else { vec!["exact"] }
     }
 
-    /// The tokens that are taken, in their order.
+    /// Returns the accepted tokens in order.
     pub fn assets(&self) -> impl Iterator<Item = &'static Asset> {
         self.accepted.iter().map(|accepted| accepted.asset)
     }
 
-    /// The token that is asked for first.
+    /// Returns the token that is offered first.
     #[must_use]
     pub fn first(&self) -> &Accepted {
         self.accepted.first().expect("settings name at least one network")

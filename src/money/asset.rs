@@ -1,4 +1,4 @@
-//! Dollar tokens, and how a price is written in each.
+//! Dollar tokens, and conversion between prices and token units.
 
 use serde_json::{Value, json};
 use tollhouse_tool::MicroUsd;
@@ -11,46 +11,46 @@ use super::{
 /// A dollar token on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asset {
-    /// Where it is.
+    /// Its network.
     pub network: &'static Network,
-    /// What people call it.
+    /// Its common symbol.
     pub symbol: &'static str,
-    /// Its contract, or its mint.
+    /// Address of its contract (EVM) or mint (Solana).
     pub address: &'static str,
-    /// Places behind the point: its smallest unit is so small a part of a dollar.
+    /// Number of decimals: the smallest unit is 10^-`decimals` dollars.
     pub decimals: u32,
-    /// EIP-712 domain of the token; nothing on networks of other families.
+    /// EIP-712 domain name of the token. Empty on networks of other families.
     pub name: &'static str,
     /// EIP-712 version of the token's domain.
     pub version: &'static str,
 }
 
-/// Places behind the point of a price.
+/// Decimals of a price.
 const PRICE_DECIMALS: u32 = 6;
 
-/// Most decimals that a row may have: every price fits into 128 bits then.
+/// Maximum decimals of a token, so that every price fits into 128 bits.
 #[cfg(test)]
 const MOST_DECIMALS: u32 = 24;
 
 impl Asset {
-    /// Every token there is.
+    /// Returns all tokens.
     #[must_use]
     pub fn all() -> &'static [Self] {
         ASSETS
     }
 
-    /// The token of `network` that is called so: by its address, or as people do.
+    /// Finds a token of `network` by its address or symbol.
     #[must_use]
     pub fn named(network: &Network, text: &str) -> Option<&'static Self> {
         Self::of(network).find(|asset| asset.is_called(text))
     }
 
-    /// The tokens of a network, that which is taken first.
+    /// Returns the tokens of a network. The first one is the default.
     pub fn of(network: &Network) -> impl Iterator<Item = &'static Self> {
         ASSETS.iter().filter(move |asset| asset.network == network)
     }
 
-    /// Whether `text` names this token: by its address, or as people call it.
+    /// Returns whether `text` is this token's address or symbol.
     #[must_use]
     pub fn is_called(&self, text: &str) -> bool {
         text.eq_ignore_ascii_case(self.symbol)
@@ -60,7 +60,7 @@ impl Asset {
             }
     }
 
-    /// For who wants to pay with it.
+    /// Describes it as JSON, for payers.
     pub(super) fn describe(&self) -> Value {
         let mut told = json!({ "address": self.address, "symbol": self.symbol, "decimals": self.decimals });
         if self.network.chain_id().is_some() {
@@ -70,8 +70,8 @@ impl Asset {
         told
     }
 
-    /// A price in the smallest units of the token. Exact where these are no larger than a micro-dollar; where they are larger,
-    /// what is left of one counts as a whole one, so that nobody pays less than the price.
+    /// Converts a price to the token's smallest units. Rounds up if a unit is larger than a micro-dollar, so that
+    /// nobody pays less than the price.
     #[must_use]
     pub fn atomic(&self, price: MicroUsd) -> u128 {
         let price = u128::from(price.0);
@@ -81,8 +81,7 @@ impl Asset {
         }
     }
 
-    /// What so many of the token's smallest units are worth; what is left of a micro-dollar does not count. `None` where it is more
-    /// than can be counted.
+    /// Converts an amount in the token's smallest units to micro-dollars, rounded down. Returns `None` on overflow.
     #[must_use]
     pub fn worth(&self, atomic: u128) -> Option<MicroUsd> {
         let micros = match self.decimals.checked_sub(PRICE_DECIMALS) {
@@ -93,12 +92,12 @@ impl Asset {
     }
 }
 
-/// A token of 6 decimals whose domain has version 2, as most are.
+/// Constructs a USDC token with 6 decimals and domain version 2, as most have.
 const fn usdc(network: &'static Network, address: &'static str, name: &'static str) -> Asset {
     Asset { network, symbol: "USDC", address, decimals: 6, name, version: "2" }
 }
 
-/// The dollar tokens that x402 clients accept without being told to; of each network, first the one that is taken if nothing else is set.
+/// The dollar tokens that x402 clients accept without configuration. The first of each network is its default.
 pub(super) static ASSETS: &[Asset] = &[
     usdc(&BASE_SEPOLIA, "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC"),
     usdc(&BASE, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "USD Coin"),

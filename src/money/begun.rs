@@ -2,12 +2,13 @@
 
 use tollhouse_base::clock::Timestamp;
 
-/// What its intent says of a settlement that has begun.
+/// A settlement that has begun, as recorded in its intent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
     /// When the intent was written.
     pub at: Timestamp,
-    /// Who was to move the money, as [`super::Facilitator::identity`] has it; `None` in an intent of a version that did not say.
+    /// [Identity](super::Facilitator::identity) of the facilitator that was to move the money. `None` in intents of
+    /// versions that did not record it.
     pub facilitator: Option<String>,
     /// The transaction that was prepared for it.
     pub transaction: Option<String>,

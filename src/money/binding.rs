@@ -1,17 +1,17 @@
-//! What a payment is bound to: the request that it bought.
+//! Binds a payment to the request that it paid for.
 
 use sha2::{Digest as _, Sha256};
 
 use super::receipt::written;
 
-/// Names a request by all that its payment is bound to: the tool, the method, the query and the body. The same over every
-/// front, and at every time: nothing of it hangs on what the tool is, or costs, at the moment.
+/// Returns the hash of the request that a payment is bound to: tool, method, query and body. It is the same over every
+/// entry point and at any time, because it does not depend on the tool's current state or price.
 ///
-/// The query is text as it stands in the URL, since a handler reads it there: what is encoded in another way, or in another
-/// order, is another request. The body is whatever form of it tells one from another; `None` where the method has none.
+/// The query is the text of the URL, since handlers read it there: another encoding or order is another request. The
+/// body may be in any form that distinguishes bodies; it is `None` if the method has none.
 #[must_use]
 pub fn binding(slug: &str, method: &str, query: Option<&str>, body: Option<&[u8]>) -> String {
-    // None of the first three can have a line feed in it.
+    // None of the first three can contain a line feed.
     let mut hash = Sha256::new().chain_update(slug).chain_update(b"\n").chain_update(method).chain_update(b"\n");
     if let Some(query) = query {
         hash = hash.chain_update(b"?").chain_update(query);

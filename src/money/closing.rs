@@ -1,4 +1,4 @@
-//! From a settled payment to its receipt: once at the end of a call, or after a crash.
+//! Turns a settled payment into its receipt, at the end of a call or after a crash.
 
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ use crate::{
     sale::{Sale, Sales, Totals, Unpaid},
 };
 
-/// All that the last commit of a call is made from. Stored with the intent to settle.
+/// The data that the last commit of a call is made from. It is stored with the intent to settle.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Closing {
-    /// What the receipt says.
+    /// Draft of the receipt.
     pub receipt: Draft,
     /// The call that ends.
     pub call: CallId,
-    /// Who earns.
+    /// The owner who earns the payment.
     pub owner: Owner,
-    /// What the host keeps of the price, as it was set when the call ended.
+    /// The host's fee, as configured when the call ended.
     #[serde(default)]
     pub fee: MicroUsd,
-    /// Who becomes a builder by this payment.
+    /// The builder who registers with this payment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<Registrant>,
 }
 
-/// Makes receipts, and what goes with them: the sale, what is to be paid out, and events.
+/// Creates receipts with the sale, the payout and the events that go with them.
 #[derive(Debug)]
 pub struct ReceiptFinisher {
     signer: Arc<Signer>,
@@ -47,24 +47,24 @@ pub struct ReceiptFinisher {
     simulated: bool,
     events: Arc<Events>,
     sales: Arc<Sales>,
-    /// Knows what those read who serve the store.
+    /// Used to learn which formats the hosts of the store read.
     replica: Option<Arc<Replica>>,
 }
 
 impl ReceiptFinisher {
-    /// Makes receipts with this signer; `simulated` says that the money is play money.
+    /// Signs receipts with `signer`. `simulated` marks them as play money.
     #[must_use]
     pub fn new(signer: Arc<Signer>, simulated: bool, events: Arc<Events>, sales: Arc<Sales>) -> Self {
         Self { signer, simulated, events, sales, replica: None }
     }
 
-    /// Stores receipts [short](RECEIPTS_SHORT) as soon as all who serve the store read that.
+    /// Stores receipts in the [short](RECEIPTS_SHORT) format as soon as all hosts of the store read it.
     #[must_use]
     pub fn among(self, replica: &Arc<Replica>) -> Self {
         Self { replica: Some(Arc::clone(replica)), ..self }
     }
 
-    /// A closing as an intent stores it.
+    /// Encodes a closing for the intent.
     #[must_use]
     pub fn encode(closing: &Closing) -> Vec<u8> {
         serde_json::to_vec(closing).expect("a closing has text keys")
@@ -150,7 +150,7 @@ impl Finisher for ReceiptFinisher {
         let event = self.events.event(Kind::CallSucceeded, Some(&receipt.draft.slug), data);
         let mut rows = Events::stored(&owner, &event);
         if repeated {
-            // The sale is counted already.
+            // The sale is already counted.
             let sale = Sale { endpoint: receipt.draft.endpoint_id.clone(), slug: receipt.draft.slug.clone(), totals: Totals::FREE };
             rows.append(self.sales.row(&sale, &owner, now, call.as_str()));
         }
@@ -202,7 +202,7 @@ impl Finisher for ReceiptFinisher {
     }
 }
 
-/// `call.succeeded`, of paid and free calls.
+/// Builds the `call.succeeded` event of a paid or free call.
 pub fn call_succeeded(events: &Events, closing: &Closing) -> Event {
     let receipt = &closing.receipt;
     let mut data = json!({

@@ -1,7 +1,7 @@
-//! Developer credit: prepaid balances that admins mint, debited on success.
+//! Developer credit: prepaid balances that admins mint and successful calls debit.
 //!
-//! Every change of a balance is one commit with the movement that says why and the posting of it; the balance is an account of
-//! the ledger, and the sum of the movements.
+//! Every change of a balance is one commit that also contains its movement and its posting. The balance is an account
+//! of the ledger and equals the sum of the movements.
 
 pub(super) mod balance;
 mod budget;
@@ -38,17 +38,18 @@ pub use self::{
 };
 pub(super) use self::{give_back::GivenBack, spend::Hold};
 
-/// What every token starts with; scanners for leaked secrets know it by that.
+/// Prefix of every token. Scanners for leaked secrets recognize it.
 pub const PREFIX: &str = "dc_";
 
-/// What calls under way hold: of a credit in all, and of it for one tool.
+/// Amounts that calls in flight hold, per credit and per credit and tool.
 type Held = HashMap<(CreditId, Option<Slug>), u64>;
 
-/// All credits of a host.
+/// The developer credits of a host.
 pub struct Credits {
     store: Arc<dyn Store>,
     clock: Clock,
-    /// Micro-dollars of calls under way in this process, so that a balance or a budget for one call admits one at a time.
+    /// Micro-dollars held by calls in flight in this process. If a balance or budget suffices for one call, only one is
+    /// admitted at a time.
     held: Mutex<Held>,
 }
 
@@ -63,11 +64,11 @@ impl Credits {
         Arc::new(Self { store, clock, held: Mutex::default() })
     }
 
-    /// The credit with this id.
+    /// Returns the credit with this id.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn get(&self, id: &CreditId) -> Result<Option<Credit>, StoreError> {
         match CREDITS.get(&*self.store, id).await? {
             Some(holder) => holder.with_balance(&*self.store).await.map(Some),
@@ -75,11 +76,11 @@ impl Credits {
         }
     }
 
-    /// At most `limit` credits, the oldest first, from behind `after`.
+    /// Returns at most `limit` credits, oldest first, starting after `after`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, after: Option<&CreditId>, limit: usize) -> Result<Vec<Credit>, StoreError> {
         let range = after.map_or_else(|| CREDITS.all(), |after| CREDITS.all().after(after));
         let mut credits = Vec::with_capacity(limit);
@@ -89,11 +90,11 @@ impl Credits {
         Ok(credits)
     }
 
-    /// The credit whose token this is. Unknown ids and wrong secrets look the same.
+    /// Finds a credit by its token. Unknown ids and wrong secrets are indistinguishable.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn find(&self, token: &str) -> Result<Option<Credit>, StoreError> {
         let Some((id, secret)) = credential::parts(PREFIX, token) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", CreditId::PREFIX).parse::<CreditId>() else { return Ok(None) };

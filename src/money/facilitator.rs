@@ -1,4 +1,4 @@
-//! Who verifies and settles: one trait for all.
+//! Facilitators verify and settle payments. One trait covers all kinds.
 
 pub(super) mod by_network;
 pub(super) mod chain;
@@ -17,19 +17,19 @@ use serde_json::Value;
 use self::view::ChainView;
 use super::{Begun, BurnedGas, Network, Payment, PaymentId, Settlement, settlement::SettlementKind};
 
-/// What a facilitator says of a payment before the work.
+/// A facilitator's verdict on a payment before the call runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It would settle now.
     Valid,
-    /// It would not.
+    /// It would not settle now.
     Invalid {
-        /// Code of x402, where it has one.
+        /// The x402 code, if there is one.
         reason: String,
-        /// For people. In our own words: payers read it.
+        /// A message in our own words, which the payer reads.
         message: String,
     },
-    /// No clear answer, for the log: the call is not admitted.
+    /// There was no clear answer. The call is not admitted. The text is for the log.
     Unavailable(String),
 }
 
@@ -38,129 +38,131 @@ pub enum Verdict {
 pub enum SettleOutcome {
     /// Money moved.
     Settled(Settlement),
-    /// Nothing was taken, and will not be.
+    /// Nothing was taken, and nothing will be.
     Refused {
-        /// Code of x402, where it has one.
+        /// The x402 code, if there is one.
         reason: String,
-        /// For people. In our own words: payers read it.
+        /// A message in our own words, which the payer reads.
         message: String,
     },
-    /// Nobody was asked to move the money, for the reason told to the log: the payment may be shown again.
+    /// Nobody was asked to move the money. The payment can be used again. The text is for the log.
     Unsent(String),
-    /// No clear answer, for the log: money may have moved. Ask again with [`Facilitator::resolve`].
+    /// There was no clear answer, and money may have moved. Look it up with [`Facilitator::resolve`]. The text is for
+    /// the log.
     Unknown(String),
-    /// As unknown, but no node has the transaction that was prepared, for the reason told to the log: another one may be
-    /// [prepared](Facilitator::prepare) for the same payment, recorded and sent. Money moves for it at most once.
+    /// Like unknown, but no node has the prepared transaction. Another one may be [prepared](Facilitator::prepare) for
+    /// the same payment, recorded and sent. Money moves at most once. The text is for the log.
     Lost(String),
 }
 
-/// Why a settlement cannot begin. Nothing was taken, and nobody was asked to.
+/// Why a settlement cannot begin. Nothing was taken, and nobody was asked to move money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unprepared {
     /// The payment cannot be settled.
     Refused {
-        /// Code of x402.
+        /// The x402 code.
         reason: String,
-        /// For people. In our own words: payers read it.
+        /// A message in our own words, which the payer reads.
         message: String,
     },
-    /// Nothing can be, for the reason told to the log.
+    /// No payment can be settled now. The text is for the log.
     Away(String),
 }
 
-/// The reason of a refusal that has nothing against the payment: the facilitator does not serve this host, or does not take
-/// what it asks for.
+/// Code of a refusal that is not the payment's fault: the facilitator does not serve this host, or does not support its
+/// requirements.
 pub const NOT_SERVED: &str = "facilitator_unavailable";
 
-/// Name of the facilitator whose money is on no chain.
+/// Name of the facilitator that settles on no chain.
 pub(super) const PLAYS: &str = "simulated";
 
 /// Verifies payments and moves money.
 #[async_trait]
 pub trait Facilitator: Send + Sync + 'static {
-    /// Whether the payment would settle now.
+    /// Checks whether the payment would settle now.
     async fn verify(&self, payment: &Payment) -> Verdict;
 
-    /// What the payer of a payment has of its token, in the token's smallest unit; `None` where nobody tells.
+    /// Returns the payer's balance of the payment's token, in its smallest unit, or `None` if unknown.
     async fn balance(&self, _payment: &Payment) -> Option<u128> {
         None
     }
 
-    /// Whether the nonce of a payment is used by the newest block: its money has moved, or never will. False where nobody tells.
+    /// Returns whether the payment's nonce is used as of the newest block: its money has moved, or never will. False if
+    /// unknown.
     async fn is_spent(&self, _payment: &Payment) -> bool {
         false
     }
 
-    /// What reverted transactions for a payment have burned that was not asked for before.
+    /// Takes the gas that reverted transactions for a payment have burned and that was not taken before.
     fn take_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
         None
     }
 
-    /// Gas that a settlement which paid has used beyond [`BurnedGas::ORDINARY`], and that was not asked for before.
+    /// Takes the gas that a successful settlement has used beyond [`BurnedGas::ORDINARY`] and that was not taken
+    /// before.
     fn take_excess(&self, _payment: &PaymentId) -> Option<BurnedGas> {
         None
     }
 
-    /// Readies what will move the money, and names it for the intent, which is on disk before it is sent.
+    /// Prepares the transaction, and returns its hash for the intent, which is stored before the transaction is sent.
     ///
     /// # Errors
     ///
-    /// How it has ended before it began: nothing was taken.
+    /// Why the settlement cannot begin. Nothing was taken.
     async fn prepare(&self, _payment: &Payment) -> Result<Option<String>, Unprepared> {
         Ok(None)
     }
 
-    /// Lets go of what was prepared: it is not sent.
+    /// Discards a prepared transaction, which will not be sent.
     fn abandon(&self, _transaction: &str) {}
 
-    /// Moves the money. Called at most once for a payment by a host that did not crash.
+    /// Moves the money. Unless the host crashes, it is called at most once per payment.
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome;
 
-    /// Finds out what became of a settlement of its own that did not answer. Asks with the identical payload,
-    /// whose nonce lets it move money once at most.
+    /// Looks up a settlement of this facilitator that got no answer. It sends the identical payload, whose nonce moves
+    /// money at most once.
     async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome;
 
-    /// Finds out what became of a settlement that another facilitator was asked for: moves nothing, and takes nobody's word but
-    /// that of the chain where the money is.
+    /// Looks up a settlement that another facilitator was to make. It moves nothing and trusts only the chain.
     async fn look_up(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
         SettleOutcome::Unknown("the facilitator in force has no chain to ask".to_owned())
     }
 
-    /// `simulated`, `http`, `evm`.
+    /// Its name: `simulated`, `http` or `evm`.
     fn name(&self) -> &'static str;
 
-    /// What intents name it by: its name, and where it is if it is elsewhere.
+    /// Its identity in intents: its name, and its address if it is remote.
     fn identity(&self) -> String {
         self.name().to_owned()
     }
 
-    /// Who completes the transactions of payers and pays for them, on a network where somebody has to; `None` while that is not known.
+    /// Returns who completes payers' transactions and pays their fees, on networks that need it. `None` while unknown.
     fn fee_payer(&self, _network: &Network) -> Option<String> {
         None
     }
 
-    /// Who takes what was charged of what was permitted, as payers have to name it (scheme `upto`); `None` where it does not do that.
+    /// Returns the address that settles metered charges (scheme `upto`), which payers must name. `None` if unsupported.
     fn meter(&self, _network: &Network) -> Option<String> {
         None
     }
 
-    /// The chain that its settlements are on, where a node can be asked.
+    /// Returns the chain of its settlements, if a node is configured.
     fn chain(&self) -> Option<Arc<dyn ChainView>> {
         None
     }
 
-    /// How it fares, for operators.
+    /// Returns its status for operators.
     fn status(&self) -> Option<Value> {
         None
     }
 
-    /// True when the money is play money.
+    /// Returns whether the money is play money.
     fn simulated(&self) -> bool {
         false
     }
 }
 
-/// The settlement of `payment` in `transaction`.
+/// Constructs the settlement of `payment` by `transaction`.
 pub(super) fn settlement(payment: &Payment, transaction: String) -> Settlement {
     Settlement {
         kind: SettlementKind::X402,
@@ -175,7 +177,7 @@ pub(super) fn settlement(payment: &Payment, transaction: String) -> Settlement {
     }
 }
 
-/// At most so many characters of a text of others.
+/// Truncates a foreign text to at most `chars` characters.
 fn cut(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()
 }

@@ -1,4 +1,4 @@
-//! What the gate asks of whoever makes receipts.
+//! The interface between the gate and the code that makes receipts.
 
 use serde_json::Value;
 use tollhouse_base::{clock::Timestamp, id::PaymentId};
@@ -13,51 +13,53 @@ use super::{
     settlement::Settlement,
 };
 
-/// A receipt and the answer it belongs to, ready to be stored in the commit that ends a payment.
+/// A receipt and its answer, ready for the commit that ends a payment.
 #[derive(Debug)]
 pub struct Finished {
-    /// What its commit writes besides.
+    /// Additional rows of the commit.
     pub rows: Batch,
-    /// What the caller is given, now and when the payment is shown again.
+    /// The answer to the caller, now and when the payment is sent again.
     pub answer: StoredAnswer,
-    /// Members for `extensions` of the settle response.
+    /// Fields for `extensions` of the settle response.
     pub extensions: Option<Value>,
-    /// Told once the commit is done.
+    /// Events to announce after the commit.
     pub news: News,
 }
 
-/// What a commit has made true, to be told once it has answered.
+/// Events that a commit made true, to announce after it succeeded.
 #[derive(Debug)]
 pub struct News {
-    /// Whose they are.
+    /// The owner of the events.
     pub owner: Owner,
-    /// What happened.
+    /// The events.
     pub events: Vec<Event>,
 }
 
-/// Makes for the gate what is signed: offers before a payment, receipts at the end of a call, or for one that a crash cut off.
+/// Makes offers before a payment, and receipts at the end of a call or after a crash.
 pub trait Finisher: Send + Sync + 'static {
-    /// The signed offers of what is asked for at `resource`, one for each entry of `accepts`, until that moment.
+    /// Signs offers for `resource`, one per entry of `accepts`, valid until `valid_until`.
     fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value>;
 
-    /// `draft` is what the call gave to [`super::Gate::settle`].
+    /// Makes the receipt of a call from the draft that was passed to [`super::Gate::settle`].
     fn finish(&self, draft: &[u8], settlement: &Settlement, answer: StoredAnswer) -> Finished;
 
-    /// What is written when a payment that was settled before its run has its answer: `receipt` is that of the settlement.
+    /// Returns the rows and events for the answer to a payment that was settled before its run. `receipt` is the
+    /// settlement's receipt.
     fn deliver(&self, receipt: Receipt, delivery: &Delivery) -> (Batch, News);
 
-    /// What is written when the payment is refused after all.
+    /// Returns the rows and events for a payment whose settlement is finally refused.
     fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, News);
 
-    /// Which tool a draft is of, and what its call costs.
+    /// Returns the tool of a draft, and the price of its call.
     fn subject(&self, draft: &[u8]) -> (Slug, MicroUsd);
 
-    /// What is written when nobody has said for long how a settlement ended, and nobody is asked any more.
+    /// Returns the rows and events for a settlement that stayed open for so long that it is no longer looked up.
     fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, News);
 
-    /// What is written when the chain has taken a settlement back, or, where it is not `taken_back`, has it again.
+    /// Returns the rows and events for a settlement that a reorganization of the chain has undone, or, if not
+    /// `taken_back`, that is in a block again.
     fn reorganized(&self, settlement: &ReorganizedSettlement, taken_back: bool) -> (Batch, News);
 
-    /// Tells those who follow live.
+    /// Announces events to live subscribers.
     fn announce(&self, news: News);
 }

@@ -1,4 +1,4 @@
-//! Admitting: what a payment is, whom it lets in, and the record that says so.
+//! The gate admits calls: it identifies a payment, decides whether it admits the caller, and keeps its record.
 
 mod admit;
 mod agrees;
@@ -63,26 +63,26 @@ use super::{
 };
 
 const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent, unresolved::index]);
-/// From a payer's own name of a payment, behind the payer, to the payment.
+/// Maps a client's payment name, prefixed by the payer, to the payment.
 const PAYMENT_NAMES: Table<String, PaymentId> = schema::PAYMENT_NAMES.holding();
-/// The payments that are reserved or settling.
+/// Payments that are reserved or settling.
 const OPEN_INTENTS: Table<PaymentId, ()> = schema::OPEN_INTENTS.holding();
-/// When to look at which payment again.
+/// When to look at each payment again.
 const PAYMENT_EXPIRY: Table<(Timestamp, String), ()> = schema::PAYMENT_EXPIRY.holding();
 
 fn open_intent(id: &PaymentId, record: &Record) -> Option<Entry> {
     record.is_open().then(|| schema::OPEN_INTENTS.entry(id, &()))
 }
 
-/// Locks for requests with the same payment. Others share one by chance.
+/// Number of locks for requests with the same payment. Unrelated payments may share one.
 const TWIN_LOCKS: usize = 1_024;
 
-/// A request that is to be paid for.
+/// A request that needs a payment.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What a payment is bound to: see [`binding`](super::binding()).
+    /// The request that the payment is bound to: see [`binding`](super::binding()).
     pub binding: &'a str,
-    /// Whose network asks; `None` where nobody knows.
+    /// The caller's address, if known.
     pub from: Option<IpAddr>,
 }
 
@@ -98,27 +98,27 @@ impl<'a> From<&'a String> for Request<'a> {
     }
 }
 
-/// What a payment admits its caller to.
+/// The result of admitting a payment.
 #[must_use]
 pub enum Admit {
-    /// A run.
+    /// The tool may run.
     Run(Admission),
-    /// The answer that the payment has bought already.
+    /// The answer that the payment has already bought.
     Stored(PaymentId, StoredAnswer),
-    /// The end of the run that has the payment.
+    /// Another run uses the payment. Wait for its end.
     InFlight(PaymentId),
-    /// Another run of what was charged before: see [`Gate::resume`].
+    /// The payment was charged before. The tool may run again: see [`Gate::resume`].
     Owed(OwedPayment),
 }
 
-/// What became of a payment that was shown before.
+/// The state of a payment that was sent before.
 #[derive(Debug)]
 pub enum Seen {
     /// The answer that it has bought.
     Stored(PaymentId, StoredAnswer),
-    /// It is buying one.
+    /// A run that uses it is in flight.
     InFlight(PaymentId),
-    /// It was charged, and has bought none yet.
+    /// It was charged but has no answer yet.
     Owed(OwedPayment),
 }
 
@@ -132,46 +132,46 @@ impl From<Seen> for Admit {
     }
 }
 
-/// A payment that buys a run. Dropping it releases its reservation; [`Gate::settle`] takes the money.
+/// A payment that admits a run. Dropping it releases the reservation. [`Gate::settle`] takes the money.
 #[must_use]
 pub struct Admission {
     gate: Arc<Gate>,
     id: PaymentId,
     record: Box<Record>,
-    /// The record is written, and nobody else's to end. It is not where nobody else can show the same payment: there is nothing to
-    /// reserve.
+    /// Whether its record is written and belongs to this call. It is not written if nobody else can use the same
+    /// payment.
     reserved: bool,
     means: Means,
-    /// Gone once it is known how the run ended.
+    /// `None` once the outcome of the run is known.
     held: Option<Box<Held>>,
-    /// `None` where nothing is reserved.
+    /// `None` if nothing is reserved.
     claim: Option<Claim>,
 }
 
-/// What a run under way holds of limits.
+/// The shares of limits that a run in flight holds.
 struct Held {
     place: Place,
     purse: Option<PurseHold>,
     gas: Option<GasHold>,
-    /// Whether the payer is a contract, whose code runs when its payment is tried.
+    /// Whether the payer is a contract, whose code runs when its payment is simulated.
     by_contract: bool,
 }
 
-/// A settlement that is not known to have ended, and what was counted of it.
+/// A settlement whose outcome is unknown, and what was counted for it.
 struct OpenRun {
-    /// Its run, as its failure was counted; `None` where another process ran it.
+    /// The run whose failure was counted. `None` if another process ran it.
     running: Option<Running>,
-    /// Whom its gas counts for.
+    /// The parties for which its gas counts.
     burner: Burner,
-    /// Gas that its transactions burned so far.
+    /// Gas burned by its transactions so far.
     burned: Option<BurnedGas>,
-    /// The money may still move.
+    /// Held because the money may still move.
     purse: Option<PurseHold>,
-    /// Gas may still be burned.
+    /// Held because gas may still be burned.
     _gas: Option<GasHold>,
 }
 
-/// What a reservation is made of.
+/// The parts of a reservation.
 struct Reservation<'a> {
     id: PaymentId,
     digest: String,
@@ -181,7 +181,7 @@ struct Reservation<'a> {
     held: Held,
 }
 
-/// What is paid with.
+/// The means of payment.
 enum Means {
     X402(Box<Payment>),
     Credit(Hold),
@@ -192,33 +192,33 @@ pub struct Gate {
     store: Arc<dyn Store>,
     facilitators: Facilitators,
     clock: Clock,
-    /// When this host began.
+    /// When this host started.
     begun: Timestamp,
     config: PaymentConfig,
     finisher: Arc<dyn Finisher>,
-    /// Whose payments this gate's are.
+    /// The replica that owns this gate's payments.
     replica: Arc<Replica>,
     credits: Arc<Credits>,
-    /// Where large answers are.
+    /// Store of large answers.
     objects: Arc<Objects>,
-    /// Limits on runs that nobody pays for.
+    /// Limits on unpaid runs.
     throttle: Arc<Throttle>,
-    /// Of payers' balances, what runs under way hold.
+    /// Amounts of payers' balances held by runs in flight.
     purses: Arc<Purses>,
-    /// Gas of settlements that did not pay.
+    /// Gas burned by settlements that did not pay.
     gas: Arc<GasMeter>,
-    /// What operators are warned of.
+    /// Warnings for operators.
     alarms: Alarms,
-    /// The runs of settlements that are open here.
+    /// The runs whose settlements this process keeps open.
     open_runs: Mutex<HashMap<PaymentId, OpenRun>>,
-    /// Held while a payment is bound: requests with the same one are judged one after the other.
+    /// Held while a payment is bound, so that requests with the same payment are handled one after the other.
     twins: Box<[tokio::sync::Mutex<()>]>,
-    /// Settlements that this replica has open: when to ask again, and how often it has asked.
+    /// Open settlements of this replica: the next lookup, and the number of lookups.
     open: Mutex<HashMap<PaymentId, Retry>>,
     lanes: Lanes,
-    /// Reservations whose calls run.
+    /// Reservations of running calls.
     claims: Claims,
-    /// Reservations of this process that the store did not take back yet.
+    /// Reservations of this process whose release has not reached the store yet.
     orphans: Mutex<HashMap<PaymentId, Record>>,
 }
 
@@ -229,7 +229,7 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// A gate over this store, paid through these facilitators.
+    /// Constructs a gate over this store and these facilitators.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -266,13 +266,13 @@ impl Gate {
         })
     }
 
-    /// Developer credits.
+    /// Returns the developer credits.
     #[must_use]
     pub fn credits(&self) -> &Arc<Credits> {
         &self.credits
     }
 
-    /// The challenge for a call under `terms` that is asked for in this way.
+    /// Builds the challenge for a call under `terms`.
     #[must_use]
     pub fn challenge(&self, terms: &Terms, way: Way, reason: &str) -> Challenge {
         let accepts = [WireVersion::V1, WireVersion::V2].map(|version| self.accepts(terms, version));
@@ -280,20 +280,20 @@ impl Gate {
         Challenge::new(&Question { accepts, offers, terms, way }, reason)
     }
 
-    /// The ways to pay for a call under `terms`, in the order of the settings.
+    /// Returns the ways to pay for a call under `terms`, in the order of the settings.
     #[must_use]
     pub fn accepts(&self, terms: &Terms, version: WireVersion) -> Vec<Value> {
         self.config.accepts(&self.facilitators, terms, version)
     }
 
-    /// The signed offers of what is asked for now. They hold until the next minute, and as long as a payment may take.
+    /// Returns the signed offers. They are valid until the next minute, plus the time that a payment may take.
     fn offers(&self, terms: &Terms, way: Way, accepts: &[Value]) -> Arc<Vec<Value>> {
         let minute = self.clock.now().as_secs() / 60;
         let until = Timestamp((minute + 1).saturating_mul(60).saturating_add(terms.timeout_secs).saturating_mul(1_000));
         terms.offers.of((minute, way), accepts, || self.finisher.offers(&terms.resource(way), accepts, until))
     }
 
-    /// What payments are taken, for the manifest.
+    /// Describes the accepted payments, for the manifest.
     #[must_use]
     pub fn describe(&self) -> Value {
         let Accepted { asset, pay_to } = self.config.first();
@@ -320,24 +320,24 @@ impl Gate {
         payment
     }
 
-    /// How the facilitator fares, for operators.
+    /// Returns the facilitator's status, for operators.
     #[must_use]
     pub fn facilitator_status(&self) -> Option<Value> {
         self.facilitators.status()
     }
 
-    /// How the facilitator of each network fares.
+    /// Returns the status of each network's facilitator.
     #[must_use]
     pub fn facilitator_statuses(&self) -> Value {
         self.facilitators.statuses()
     }
 
-    /// What is offered has bought already, or is buying: for a request that nobody could pay for today. `None` where it is
-    /// unspent, or can be shown once.
+    /// Looks up what an offered payment has bought or is buying, for a request that cannot be paid for now. Returns
+    /// `None` if it is unspent or can be used only once.
     ///
     /// # Errors
     ///
-    /// Why it buys nothing: it does not read, it was made for another request.
+    /// The payment is malformed or was made for another request.
     pub async fn earlier(&self, offered: &Offered, request: &str) -> Result<Option<Seen>, Refusal> {
         let known = match offered {
             Offered::Nothing => None,
@@ -353,7 +353,7 @@ impl Gate {
         }
     }
 
-    /// The credit with this token; `observer` is told where there is none.
+    /// Finds the credit with this token. Notifies `observer` if there is none.
     async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, StoreError> {
         let credit = self.credits.find(token).await?;
         if let (None, Some(observer)) = (&credit, observer) {
@@ -362,29 +362,29 @@ impl Gate {
         Ok(credit)
     }
 
-    /// Forgets payers and tools that have been quiet, so that memory stays flat.
+    /// Forgets inactive payers and tools, to bound memory.
     pub fn forget_quiet(&self) {
         self.throttle.forget_quiet();
         self.gas.forget_quiet();
-        // Of a settlement that another host has taken over nobody hears here.
+        // This host gets no news of a settlement that another host has taken over.
         let open = self.retries();
         self.open_runs().retain(|id, _| open.contains_key(id));
     }
 
-    /// What is counted of payers and tools, for the other hosts of the store.
+    /// Returns the counts of payers and tools to share with other hosts of the store.
     #[must_use]
     pub fn tallies(&self) -> Tallies {
         let (runs, gas) = (self.throttle.tallies(), self.gas.tallies());
         runs.into_iter().chain(gas).collect()
     }
 
-    /// Settlements whose end is not known.
+    /// Returns the number of settlements whose outcome is unknown.
     #[must_use]
     pub fn open_intents(&self) -> usize {
         self.retries().len()
     }
 
-    /// A record, for who goes through many: one that does not read is logged, and holds up no other.
+    /// Reads one record among many. An unreadable one is logged and skipped, so that it does not block the others.
     async fn read_among_others(&self, id: &PaymentId) -> Result<Option<Row<PaymentId, Record>>, StoreError> {
         let Some(found) = PAYMENTS.found(&*self.store, id).await? else { return Ok(None) };
         let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment does not read; it stays as it is");
@@ -395,13 +395,13 @@ impl Gate {
         self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Balances of which something is held.
+    /// Returns the number of balances with a held amount.
     #[cfg(test)]
     pub(super) fn purses_held(&self) -> usize {
         self.purses.len()
     }
 
-    /// Reverted settlements that count against a payer.
+    /// Returns the number of reverted settlements that count against a payer.
     #[cfg(test)]
     pub(super) fn reverts_of(&self, payer: &str) -> u64 {
         self.gas.reverts_of(payer)
@@ -416,19 +416,19 @@ impl Gate {
     }
 }
 
-/// What a call on credit is known by, and whose it is: the token is checked already.
+/// Returns the id of a call on credit and the credit's id. The token is already checked.
 fn credit_known(credit: &Credit, key: &str) -> (PaymentId, String) {
     (PaymentId::of(&["credit", credit.id.as_str(), key]), credit.id.to_string())
 }
 
 impl Admission {
-    /// What the payment is known by.
+    /// Returns the payment's id.
     #[must_use]
     pub fn id(&self) -> &PaymentId {
         &self.id
     }
 
-    /// The payer's address, shortened; `None` for credit.
+    /// Returns the payer's address, shortened, or `None` for credit.
     #[must_use]
     pub fn payer(&self) -> Option<String> {
         match &self.means {
@@ -437,7 +437,7 @@ impl Admission {
         }
     }
 
-    /// What is paid with, as its receipt will say it.
+    /// Returns the means of payment as in the receipt.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.means {
@@ -446,7 +446,7 @@ impl Admission {
         }
     }
 
-    /// Takes less than was asked for: what the call has come to cost.
+    /// Reduces the charge to the actual price of the call.
     pub fn charge(&mut self, amount: MicroUsd) {
         match &mut self.means {
             Means::X402(payment) => payment.charge(amount),
@@ -458,7 +458,7 @@ impl Admission {
         }
     }
 
-    /// Gives the reservation back after a run that is not paid for.
+    /// Releases the reservation after a run that is not paid for.
     pub async fn fail(mut self) {
         if let Some(held) = self.held.take() {
             held.place.failed("failed");
@@ -466,13 +466,13 @@ impl Admission {
         self.release().await;
     }
 
-    /// Ends the call without a word to the store, as where its task is gone.
+    /// Ends the call without telling the store, as if its task had died.
     #[cfg(test)]
     pub(crate) fn vanish(mut self) {
         self.reserved = false;
     }
 
-    /// Gives the reservation back, and waits until that is done.
+    /// Releases the reservation, and waits until that is stored.
     pub async fn release(mut self) {
         if std::mem::take(&mut self.reserved) {
             self.gate.give_back(&self.id, &self.record).await;

@@ -1,12 +1,12 @@
-//! The ledger: what each party has, and every movement of money between them.
+//! The ledger: the balance of each party, and every movement of money between them.
 //!
-//! A [`Posting`] moves amounts from one account to another. It is made of nothing else, so the accounts of each unit always
-//! come to zero together: there is no way to write one that does not balance. It is written once, in the commit that makes
-//! what it tells of true (the receipt of a call, a minting, a payout packet), and never changed; the balances of its accounts
-//! are additions of the same commit. So each can be proved by the others, which is what [`check()`] does.
+//! A [`Posting`] moves amounts from one account to another and does nothing else, so the accounts of each unit always
+//! sum to zero: an unbalanced posting cannot be written. It is written once, in the commit that makes it true (the
+//! receipt of a call, a minting, a payout), and never changed. The same commit adds to the balances of its accounts. So
+//! each can be verified against the others, which is what [`check()`] does.
 //!
-//! Dollars and tokens are different units. A call that was paid with tokens moves those from its payer to the treasury, and
-//! their worth in dollars from the exchange of that token to who earned it. A refund goes the same ways back.
+//! Dollars and tokens are different units. A call that was paid with tokens moves them from its payer to the treasury,
+//! and their worth in dollars from the token's exchange account to the owner. A refund takes the same paths back.
 //!
 //! ```text
 //! issued ──▶ credit/… ─┬─▶ builder/… ──▶ packet/… ──▶ paid-out          payers/… ──▶ treasury/…

@@ -1,21 +1,23 @@
 //! The gate: what a call costs, whether a payment admits it, and taking the money.
 //!
-//! **Invariant: one payment authorisation buys at most one run, and one answer.** A payment's
-//! identity is (network, asset, payer, nonce); every change of its record is one conditional commit,
-//! so of many that arrive together one reserves it, and the others join that one or are refused.
+//! **Invariant: one payment authorization buys at most one run, and one answer.** A payment's identity is (network,
+//! asset, payer, nonce). Every change of its record is one conditional commit. So of concurrent requests with the same
+//! payment one reserves it, and the others join that one or are refused.
 //!
 //! ```text
 //!            reserve            intent, durable        outcome + receipt + answer, durable
 //! (absent) ──────────▶ reserved ───────────────▶ settling ───────────────▶ settled
-//!     ▲                    │ drop, fault, crash      │ the facilitator says no
+//!     ▲                    │ drop, fault, crash      │ the facilitator refuses
 //!     └──── released ◀─────┘                         ├──────────▶ refused
-//!                                                    └──────────▶ unresolved: nobody says how it ended
+//!                                                    └──────────▶ unresolved: the outcome stays unknown
 //! ```
 //!
-//! [`Gate::admit`] judges what is offered: it is read against the call's [`Terms`], looked up, and verified by the [`Facilitator`].
+//! [`Gate::admit`] reads an offered payment, matches it with the call's [`Terms`], looks it up, and has the
+//! [`Facilitator`] verify it.
 //!
-//! A `settling` record without an answer from the facilitator stays until it is resolved by asking
-//! again with the identical payload. After a day (`--unresolved-hours`) it becomes `unresolved`, and an admin decides. Released and refused authorisations are unspent and may be used again.
+//! A `settling` record without an answer from the facilitator is looked up by sending the identical payload again.
+//! After a day (`--unresolved-hours`) it becomes `unresolved`, and an admin decides. Released and refused
+//! authorizations are unspent and may be used again.
 
 #![warn(missing_docs)]
 

@@ -1,45 +1,45 @@
-//! Networks that payments can be made on, and the addresses on them.
+//! Networks for payments, and their addresses.
 
 use alloy_primitives::Address;
 
-/// A network that payments can be made on.
+/// A network for payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
-    /// CAIP-2, as v2 names it.
+    /// CAIP-2 id, the name in x402 v2.
     pub caip2: &'static str,
-    /// As v1 names it, and people do.
+    /// Common name, which is also the name in x402 v1.
     pub name: &'static str,
-    /// Whether the clients of v1 know it: they throw at a challenge that names another network beside theirs.
+    /// Whether v1 clients know it. They throw at a challenge that also names a network they do not know.
     pub in_v1: bool,
-    /// Whether its tokens are worth nothing: those of a test network.
+    /// Whether it is a test network, whose tokens are worthless.
     pub is_test: bool,
-    /// What addresses, signatures and transactions on it are like.
+    /// The format of its addresses, signatures and transactions.
     pub family: Family,
 }
 
-/// What addresses, signatures and transactions on a network are like.
+/// The format of addresses, signatures and transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// Accounts of 20 bytes, authorisations of EIP-3009.
+    /// Accounts of 20 bytes, EIP-3009 authorizations.
     Evm {
-        /// As EIP-155 numbers it.
+        /// The chain id (EIP-155).
         chain_id: u64,
     },
-    /// Accounts of 32 bytes in base58, transactions that the payer has signed and the facilitator completes.
+    /// Accounts of 32 bytes in base58, transactions that the payer signs and the facilitator completes.
     Solana,
 }
 
-/// Characters of a Solana transaction's name: 64 bytes in base58.
+/// Length of a Solana transaction id in characters: 64 bytes in base58.
 const SIGNATURE_CHARS: std::ops::RangeInclusive<usize> = 64..=88;
 
 impl Network {
-    /// The network that is called so: CAIP-2, or as v1 names it.
+    /// Finds a network by its CAIP-2 id or its v1 name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         NETWORKS.iter().copied().find(|known| known.caip2 == name || known.name == name)
     }
 
-    /// As EIP-155 numbers it; `None` where the network is of another family.
+    /// Returns the EIP-155 chain id, or `None` for networks of another family.
     #[must_use]
     pub fn chain_id(&self) -> Option<u64> {
         match self.family {
@@ -48,7 +48,7 @@ impl Network {
         }
     }
 
-    /// The address in `text`, as it is written on this network; `None` when it is none.
+    /// Returns the address in `text` in canonical form, or `None` if it is invalid.
     #[must_use]
     pub fn checked_address(&self, text: &str) -> Option<String> {
         match self.family {
@@ -57,7 +57,7 @@ impl Network {
         }
     }
 
-    /// What an address on this network looks like, for people.
+    /// Returns a description of the address format, for people.
     #[must_use]
     pub fn address_form(&self) -> &'static str {
         match self.family {
@@ -66,7 +66,7 @@ impl Network {
         }
     }
 
-    /// The transaction that `text` names, as it is written on this network; `None` when it names none.
+    /// Returns the transaction id in `text` in canonical form, or `None` if it is invalid.
     #[must_use]
     pub fn checked_transaction(&self, text: &str) -> Option<String> {
         match self.family {
@@ -82,7 +82,7 @@ impl Network {
     }
 }
 
-/// A row of [`NETWORKS`].
+/// Constructs an EVM network for [`NETWORKS`].
 const fn evm(caip2: &'static str, name: &'static str, chain_id: u64) -> Network {
     Network { caip2, name, in_v1: true, is_test: false, family: Family::Evm { chain_id } }
 }
@@ -101,12 +101,11 @@ pub(super) static CELO: Network = Network { in_v1: false, ..evm("eip155:42220", 
 pub(super) static SOLANA: Network = solana("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana");
 pub(super) static SOLANA_DEVNET: Network = Network { is_test: true, ..solana("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet") };
 
-/// Every network there is.
 pub(super) static NETWORKS: &[&Network] =
     &[&BASE_SEPOLIA, &BASE, &POLYGON, &ARBITRUM, &AVALANCHE, &ETHEREUM, &CELO, &SOLANA, &SOLANA_DEVNET];
 
-/// The address in `text` with its EIP-55 checksum; `None` when it is none: not `0x` and 40 hex digits, or
-/// digits of both cases that are not its checksum.
+/// Returns the address in `text` with its EIP-55 checksum. `None` if it is not `0x` and 40 hex digits, or if the digits
+/// are in mixed case and do not match the checksum.
 #[must_use]
 pub fn checked_address(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40)?;
@@ -115,7 +114,7 @@ pub fn checked_address(text: &str) -> Option<String> {
     (one_case || checksum == text).then_some(checksum)
 }
 
-/// The key in `text`: 32 bytes in base58.
+/// Decodes a Solana key: 32 bytes in base58.
 pub(super) fn solana_key(text: &str) -> Option<[u8; 32]> {
     if !(32..=44).contains(&text.len()) {
         return None;
@@ -173,7 +172,7 @@ mod tests {
         assert_eq!(of_tests, ["base-sepolia", "solana-devnet"]);
     }
 
-    /// One of another name, and clients of v1 refuse the whole challenge.
+    /// V1 clients refuse a whole challenge with a network of unknown name.
     #[test]
     fn three_networks_have_no_name_that_clients_of_v1_know() {
         let unknown: Vec<_> = NETWORKS.iter().filter(|network| !network.in_v1).map(|network| network.name).collect();

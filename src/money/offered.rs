@@ -1,39 +1,39 @@
-//! What a caller offers.
+//! The payment that a caller offers.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Most characters of an idempotency key.
+/// Maximum length of an idempotency key, in characters.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 
-/// Version of the x402 wire that a payment speaks.
+/// Version of the x402 protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WireVersion {
-    /// `X-PAYMENT`.
+    /// Version 1, with `X-PAYMENT`.
     V1,
-    /// `PAYMENT-SIGNATURE`.
+    /// Version 2, with `PAYMENT-SIGNATURE`.
     V2,
 }
 
-/// What a caller offers.
+/// The payment that a caller offers.
 #[derive(Debug, Clone)]
 pub enum Offered {
-    /// No payment at all.
+    /// No payment.
     Nothing,
     /// An x402 payment, as base64 of JSON or as the JSON itself.
     X402 {
-        /// By which header it came.
+        /// The version, by the header that it was sent in.
         version: WireVersion,
-        /// Its value, as it came.
+        /// The header's value.
         header: String,
     },
-    /// Prepaid credit.
+    /// Developer credit.
     Credit(CreditOffer),
 }
 
 impl Offered {
-    /// Whether the same payment may be shown again: then it may have bought something.
+    /// Returns whether the same payment can be used again, and so may already have bought an answer.
     #[must_use]
     pub fn repeatable(&self) -> bool {
         match self {
@@ -43,7 +43,7 @@ impl Offered {
         }
     }
 
-    /// Has a call on credit that nobody could repeat be named by what `key` makes, so that its answer is kept.
+    /// Gives a call on credit without an idempotency key one from `key`, so that its answer is kept.
     pub fn name(&mut self, key: impl FnOnce() -> String) {
         if let Self::Credit(credit) = self {
             credit.idempotency_key.get_or_insert_with(key);
@@ -51,24 +51,24 @@ impl Offered {
     }
 }
 
-/// Developer credit, offered.
+/// A developer credit that a caller offers.
 #[derive(Debug, Clone)]
 pub struct CreditOffer {
-    /// What the admin who minted it was shown.
+    /// The token, as shown to the admin who minted it.
     pub token: String,
-    /// Makes a repeated call the same call. 1 to 255 visible ASCII characters.
+    /// Identifies repetitions of a call. 1 to 255 visible ASCII characters.
     pub idempotency_key: Option<String>,
-    /// Told if no credit has the token.
+    /// Notified if no credit has the token.
     pub observer: Option<Arc<dyn CredentialObserver>>,
 }
 
-/// Who wants to know of wrong credentials, from where they are looked up.
+/// Receives notice of invalid credentials from where they are looked up.
 pub trait CredentialObserver: fmt::Debug + Send + Sync {
-    /// A credential was shown that is none.
+    /// Called when an invalid credential was sent.
     fn saw_wrong(&self);
 }
 
-/// An idempotency key, or what is wrong with it.
+/// Returns a valid idempotency key, or a description of the problem.
 pub(super) fn checked_key(key: String) -> Result<String, String> {
     let fits = (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
     if fits { Ok(key) } else { Err(format!("`Idempotency-Key` is 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters")) }

@@ -1,7 +1,7 @@
-//! The payer's side: one way to pay, read from what a seller asks for, and what is signed for it.
+//! The payer's side: reads a way to pay from a seller's challenge, and signs the payment.
 //!
-//! What was judged is what is signed: both are the numbers of one [`Ask`], which is read once. The host judges payments by code of
-//! its own, and shares with this nothing but the typed data of EIP-712.
+//! The judged values and the signed values are the same, because both come from one [`Ask`] that is parsed once. The
+//! host verifies payments with separate code, and shares only the EIP-712 typed data with this module.
 
 mod ask;
 mod key;

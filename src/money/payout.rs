@@ -1,8 +1,8 @@
-//! Payouts: packets of net revenue, each receipt in at most one.
+//! Payouts of builders' net earnings. Each receipt is in at most one payout.
 //!
-//! A packet is made by moving what waits from `Unpaid` to `PayoutReceipts`, a thousand receipts a commit, and
-//! each commit checks the packet's record as it was read and changes it. One packet of a builder is being
-//! collected at a time (its `head` says which); whoever finds one that was cut off goes on with it.
+//! A payout is made by moving unpaid earnings from `Unpaid` to `PayoutReceipts`, a thousand receipts per commit. Each
+//! commit checks that the payout's record is unchanged, and updates it. A builder has at most one payout that is being
+//! collected (recorded in its `head`). If one was interrupted, the next request continues it.
 //!
 //! ```text
 //!   collecting ──▶ created ──▶ approved ──▶ paid
@@ -11,9 +11,9 @@
 //!                                failed
 //! ```
 //!
-//! **Invariant: a receipt is in at most one packet, and a packet's amount is the sum of its receipts**, less what was given
-//! back of earlier sales when it was begun. The collecting commits keep it, and the sealing one adds up again before it signs.
-//! No packet is begun while more is to be given back than waits.
+//! **Invariant: a receipt is in at most one payout, and a payout's amount is the sum of its receipts**, minus the
+//! refunds of earlier sales that were owed when it began. The collecting commits maintain it, and the sealing commit
+//! sums again before it signs. No payout begins while owed refunds exceed unpaid earnings.
 
 mod agrees;
 mod by_state;
@@ -60,7 +60,7 @@ use super::{
 type Key = (Ended<String>, PayoutId);
 
 pub(crate) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose, stands]);
-/// From a packet to whose it is.
+/// Maps a payout to its builder.
 pub(crate) const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
 pub(crate) const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT_RECEIPTS.holding();
 
@@ -78,24 +78,24 @@ pub struct Payouts {
     clock: Clock,
     events: Arc<Events>,
     signer: Arc<Signer>,
-    /// What is paid out: that which is first if nothing else is said.
+    /// The tokens for payouts. The first is the default.
     assets: Vec<&'static Asset>,
 }
 
-/// What waits to be put into a packet.
+/// Earnings that are not in a payout yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waits {
-    /// What the receipts bring, less what is to be given back of earlier ones.
+    /// The receipts' net amounts minus owed refunds.
     pub amount_usd: MicroUsd,
-    /// How many there are, counted up to 10,000.
+    /// Number of receipts, counted up to 10,000.
     pub receipt_count: u64,
 }
 
-/// Receipts that are counted.
+/// Maximum number of receipts counted.
 const MOST_COUNTED: usize = 10_000;
 
-/// Packets, newest first, and the place of the next page.
+/// Payouts, newest first, and the position of the next page.
 type Page = (Vec<Packet>, Option<PayoutId>);
 
 impl fmt::Debug for Payouts {
@@ -105,17 +105,17 @@ impl fmt::Debug for Payouts {
 }
 
 impl Payouts {
-    /// Payouts are made in one of these tokens, of which there is one at least.
+    /// Constructs it. `assets` are the tokens for payouts, at least one.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<Signer>, assets: Vec<&'static Asset>) -> Self {
         Self { store, clock, events, signer, assets }
     }
 
-    /// The packet of `builder` with this id.
+    /// Returns a payout of `builder`.
     ///
     /// # Errors
     ///
-    /// [`PayoutError::Unknown`], [`PayoutError::NotOwner`], the store's.
+    /// [`PayoutError::Unknown`], [`PayoutError::NotOwner`], or errors of the store.
     pub async fn get(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
         if self.builder_of(id).await? != *builder {
             return Err(PayoutError::NotOwner);
@@ -123,22 +123,22 @@ impl Payouts {
         self.read(builder, id).await
     }
 
-    /// What waits to be put into a packet of `builder`.
+    /// Returns the earnings of `builder` that are not in a payout yet.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn waits(&self, builder: &BuilderId) -> Result<Waits, StoreError> {
         let balance = unpaid(&*self.store, builder).await?;
         let receipts = UNPAID.count(&*self.store, &UNPAID.under(&Ended(builder.clone())), MOST_COUNTED).await?;
         Ok(Waits { amount_usd: MicroUsd(u64::try_from(balance).unwrap_or(0)), receipt_count: receipts as u64 })
     }
 
-    /// The packets of `builder`, newest first, before `cursor`.
+    /// Returns the payouts of `builder` before `cursor`, newest first.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, builder: &BuilderId, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
         let mut range = PAYOUTS.under(&of(builder));
         if let Some(cursor) = cursor {
@@ -151,11 +151,11 @@ impl Payouts {
         Ok((packets, next))
     }
 
-    /// The packets of all builders, newest first, before `cursor`; with `status` only those.
+    /// Returns the payouts of all builders before `cursor`, newest first, optionally only those with `status`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list_all(&self, status: Option<Status>, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
         let found: Vec<_> = match status {
             None => {
@@ -170,17 +170,17 @@ impl Payouts {
         let mut packets = Vec::with_capacity(found.len());
         for (id, builder) in found {
             let packet = self.read(&builder, &id).await?;
-            // What has come to another state since is left out.
+            // Leave out those whose state has changed since.
             packets.extend(Some(packet).filter(|packet| status.is_none_or(|status| packet.status == status)));
         }
         Ok((packets, next))
     }
 
-    /// The receipts of a packet after `cursor`, by their ids, with what each brings.
+    /// Returns the receipts of a payout after `cursor`, sorted by id, with their net amounts.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn receipts(&self, id: &PayoutId, limit: usize, cursor: Option<&str>) -> Result<Vec<(String, MicroUsd)>, StoreError> {
         let mut range = PAYOUT_RECEIPTS.under(&Ended(id.clone()));
         if let Some(cursor) = cursor {
@@ -190,11 +190,11 @@ impl Payouts {
         Ok(rows.into_iter().map(|row| (row.key.1, MicroUsd(row.value.net))).collect())
     }
 
-    /// Records what an admin decided on a packet.
+    /// Records an admin's decision on a payout.
     ///
     /// # Errors
     ///
-    /// [`PayoutError::Unknown`], [`PayoutError::WrongState`], the store's.
+    /// [`PayoutError::Unknown`], [`PayoutError::WrongState`], or errors of the store.
     pub async fn decide(&self, id: &PayoutId, verdict: &Verdict) -> Result<Packet, PayoutError> {
         let builder = self.builder_of(id).await?;
         let (builder, owner) = (&builder, &Owner::Builder(builder.clone()));
@@ -232,11 +232,11 @@ impl Payouts {
         self.events.event(kind, None, data)
     }
 
-    /// Whose packet it is.
+    /// Returns the builder of a payout.
     ///
     /// # Errors
     ///
-    /// [`PayoutError::Unknown`], the store's.
+    /// [`PayoutError::Unknown`], or errors of the store.
     pub async fn builder_of(&self, id: &PayoutId) -> Result<BuilderId, PayoutError> {
         PAYOUT_BUILDERS.get(&*self.store, id).await?.ok_or(PayoutError::Unknown)
     }
@@ -246,7 +246,7 @@ impl Payouts {
     }
 }
 
-/// What the keys of a builder's packets start with, behind what all their keys start with.
+/// Returns the prefix of a builder's payout keys: the id without the prefix of all builder ids.
 fn of(builder: &BuilderId) -> Ended<String> {
     Ended(builder.as_str().trim_start_matches(BuilderId::PREFIX).to_owned())
 }

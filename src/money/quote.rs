@@ -1,11 +1,11 @@
-//! Quotes: a price that holds for a while, whatever becomes of the tool's own.
+//! Quotes: prices that stay valid for a while, even if the tool's price changes.
 //!
-//! Nothing is stored: a quote's id says all there is to it, and carries a MAC by a key that is derived from the host's master key.
-//! So quoting costs no commit, nobody can fill the store with quotes, and replicas with one master key honour each other's. An id
-//! is no secret and is nobody's: whoever names it pays its price, as often as they like while it holds.
+//! Nothing is stored. A quote's id contains all of its data and a MAC, whose key is derived from the host's master key.
+//! So a quote costs no commit, nobody can fill the store with quotes, and replicas with the same master key accept each
+//! other's. An id is neither secret nor personal: anybody can use it any number of times while it is valid.
 //!
-//! A quote is of one endpoint, and what it says is the price. All else of the terms is what the tool's are when it is named: what
-//! runs is the version of the moment, where the payment goes what the host is set to, at the quoted price.
+//! A quote belongs to one tool and fixes only the price. All other terms are the tool's current ones: a call runs the
+//! current version, and the payment goes to the configured address.
 
 mod id;
 mod keys;
@@ -20,10 +20,10 @@ use self::{id::Said, keys::Remembered};
 pub use self::{keys::QuoteKey, told::QuoteDocument};
 use super::Terms;
 
-/// The keys that may have made a quote's id, the one that makes them first.
+/// Returns the keys that quote ids may be made with, the current one first.
 pub type QuoteKeys = Box<dyn Fn() -> Vec<QuoteKey> + Send + Sync>;
 
-/// Makes quotes, and knows its own.
+/// Makes and verifies quotes.
 pub struct Quotes {
     keys: QuoteKeys,
     remembered: Remembered,
@@ -31,20 +31,20 @@ pub struct Quotes {
     clock: Clock,
 }
 
-/// A price that holds.
+/// A price that stays valid for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quote {
-    /// What it is named by, in `X-Quote-Id`.
+    /// Its id, for `X-Quote-Id`.
     pub id: String,
-    /// What a call costs whoever names it.
+    /// The price of a call that names it.
     pub price: MicroUsd,
     /// When it was made.
     pub created_at: Timestamp,
-    /// From then on it is none.
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
-/// Why a quote is not honoured.
+/// Why a quote is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum QuoteRefusal {
@@ -56,12 +56,12 @@ pub enum QuoteRefusal {
     Expired { at: Timestamp },
 }
 
-/// Terms of a call, and the quote that they are by.
+/// The terms of a call, and the quote that they are based on.
 #[derive(Debug, Clone)]
 pub struct Quoted {
-    /// With the price that is to be paid.
+    /// The terms with the price to pay.
     pub terms: Arc<Terms>,
-    /// The quote's id; `None` where none was named.
+    /// The quote's id, or `None` if none was named.
     pub id: Option<String>,
 }
 
@@ -72,13 +72,13 @@ impl fmt::Debug for Quotes {
 }
 
 impl Quotes {
-    /// Quotes that hold for `lifetime`, under these keys. A key that is taken away goes on honouring what it made.
+    /// Constructs quotes that are valid for `lifetime`. Quotes of a removed key stay valid until they expire.
     #[must_use]
     pub fn new(keys: QuoteKeys, lifetime: Duration, clock: Clock) -> Self {
         Self { keys, remembered: Remembered::default(), lifetime, clock }
     }
 
-    /// A quote of what `terms` ask now.
+    /// Makes a quote for the current `terms`.
     #[must_use]
     pub fn make(&self, terms: &Terms) -> Quote {
         let created_at = self.clock.now();
@@ -87,13 +87,12 @@ impl Quotes {
         Quote { id: said.written(&self.keys(created_at)[0]), price: terms.price, created_at, expires_at }
     }
 
-    /// The terms under the quote that is named, of a tool that asks `terms` today. What costs nothing today costs nothing: there a
-    /// quote is not looked at. Where the most was quoted, and the price is fixed by now, it is the lower of both: nobody says of such a
-    /// call that it costs less.
+    /// Applies a named quote to a tool's current `terms`. Free tools ignore quotes. If a maximum was quoted and the
+    /// price is now fixed, the lower of both applies, because nobody reduces the charge of such a call.
     ///
     /// # Errors
     ///
-    /// Why the quote does not hold.
+    /// Why the quote is not accepted.
     pub fn under(&self, terms: &Arc<Terms>, named: Option<&str>) -> Result<Quoted, QuoteRefusal> {
         let Some(id) = named.filter(|_| !terms.price.is_zero()) else { return Ok(Quoted { terms: Arc::clone(terms), id: None }) };
         let now = self.clock.now();

@@ -1,14 +1,13 @@
-//! Receipts: what was paid, run and answered, signed so that anyone can check it offline.
+//! Receipts: signed records of payment, run and answer that anyone can verify offline.
 //!
-//! A [`Record`] says everything and is not signed; a [`Signed`] is a record with a compact JWS over the
-//! RFC 8785 canonical JSON of the record. Receipts of paid calls are signed when the money has moved and
-//! stored so. Those of free calls are stored as records and signed when someone fetches them
-//! ([`Signer::present`]): Ed25519 signs the same bytes the same way every time, and few are ever fetched. They go
-//! after a time ([`FreeReceipts`]); those of paid calls stay.
+//! A [`Record`] is the complete, unsigned receipt. A [`Signed`] is a record with a compact JWS over its RFC 8785
+//! canonical JSON. Receipts of paid calls are signed once the money has moved, and stored signed. Those of free calls
+//! are stored as records and signed when fetched ([`Signer::present`]): Ed25519 signs deterministically, and few are
+//! ever fetched. They expire ([`FreeReceipts`]); receipts of paid calls are kept.
 //!
-//! A receipt of an x402 payment carries the receipt of x402's offer-receipt extension too, signed by the
-//! same key; the record's own signature covers it. That one names the payer in full, as the extension
-//! wants it; the record shortens it.
+//! A receipt of an x402 payment also contains the receipt of x402's offer-receipt extension, signed by the same key and
+//! covered by the record's own signature. That one contains the payer's full address, as the extension requires. The
+//! record shortens it.
 
 mod draft;
 mod eip712;

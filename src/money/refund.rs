@@ -1,14 +1,14 @@
-//! Refunds: what an admin gives back of what a receipt paid.
+//! Refunds: an admin returns what a receipt paid, or a part of it.
 //!
-//! To a credit it is given here: a posting, and a movement of the credit. What x402 paid the admin sends back, and enters with
-//! the transaction that did. Either way the host's share and the builder's go back in the proportions of the sale, and the
-//! receipt stays as it was signed; what was given back is told beside it.
+//! A refund to a credit is made here, with a posting and a movement of the credit. An x402 payment is sent back by the
+//! admin, who enters the transaction. In both cases the host's and the builder's shares are returned in the proportions
+//! of the sale. The signed receipt is unchanged, and its refunds are shown next to it.
 //!
-//! **Invariant: the refunds of a receipt are together no more than it paid.** They are in one record, and each is made in a
-//! commit that wants this record as it was read, with the posting of it.
+//! **Invariant: the refunds of a receipt never exceed what it paid.** They are in one record. The commit of each refund
+//! contains its posting, and requires that this record is unchanged.
 //!
-//! What a builder has to give of it is owed: payouts take it from what waits before they make a packet. Where more is owed than
-//! waits, that is a debt, which later sales pay.
+//! A builder's part is owed: payouts subtract it from unpaid earnings. If more is owed than is unpaid, the rest is a
+//! debt that later sales pay.
 
 mod error;
 mod give;
@@ -32,38 +32,38 @@ pub use self::{
 use super::sale::Sales;
 
 pub(crate) const REFUNDS: Table<ReceiptId, Refunded> = schema::REFUNDS.holding();
-/// Micro-dollars that a builder has to give of what was given back, and that no packet has left out yet.
+/// Micro-dollars of refunds that a builder owes and that no payout has withheld yet.
 pub(crate) const REFUNDS_OWED: Counter<BuilderId> = schema::REFUNDS_OWED.counting();
 tollhouse_store::json_values!(Refunded);
 
-/// What was given back of what one receipt paid.
+/// The refunds of a receipt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refunded {
-    /// The oldest first.
+    /// The refunds, oldest first.
     pub refunds: Vec<Refund>,
 }
 
-/// Money that was given back.
+/// A refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refund {
-    /// Tells it from others of the receipt; of a credit also the number of its movement.
+    /// Its number within the receipt. For a credit also the number of its movement.
     pub number: u64,
-    /// How much.
+    /// The amount.
     #[serde(rename = "amountUsd")]
     pub amount: MicroUsd,
     /// When it was entered.
     pub at: Timestamp,
-    /// What sent it back, of x402.
+    /// The transaction that sent it back, for x402.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// For who earned it, and for admins.
+    /// The reason, shown to the owner and admins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl Refunded {
-    /// All of it together.
+    /// Returns the sum of all refunds.
     #[must_use]
     pub fn sum(&self) -> MicroUsd {
         MicroUsd(self.refunds.iter().fold(0, |sum, refund| sum.saturating_add(refund.amount.0)))
@@ -71,7 +71,7 @@ impl Refunded {
 }
 
 impl Refund {
-    /// As everyone may see it.
+    /// Encodes the public part as JSON.
     #[must_use]
     pub fn public(&self) -> Value {
         let mut refund = json!({ "amountUsd": self.amount, "at": self.at });
@@ -97,17 +97,17 @@ impl fmt::Debug for Refunds {
 }
 
 impl Refunds {
-    /// Refunds in this store; owners are told of theirs by `events`, and find them in `sales`.
+    /// Constructs refunds in this store. Owners get theirs as `events`, and see them in `sales`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, sales: Arc<Sales>) -> Self {
         Self { store, clock, events, sales }
     }
 
-    /// What was given back of what a receipt paid.
+    /// Returns the refunds of a receipt.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn of(&self, receipt: &ReceiptId) -> Result<Refunded, StoreError> {
         Ok(REFUNDS.get(&*self.store, receipt).await?.unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! Why a payment does not admit a call, or its result is withheld.
+//! Why a payment does not admit a call, or a result is withheld.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use super::{
 pub enum Refusal {
     #[error("payment required")]
     NoPayment,
-    /// `reason` is a code of x402; `message` is for people.
+    /// `reason` is an x402 code, and `message` is for people.
     #[error("{message}")]
     Invalid { reason: String, message: String },
-    /// The client's own name of its payment, in x402's payment-identifier.
+    /// The client's payment name (x402 payment-identifier) is invalid.
     #[error("payment-identifier: `id` is 16 to 128 of A-Z, a-z, 0-9, `_` and `-`")]
     Misnamed,
     #[error(
@@ -30,7 +30,7 @@ pub enum Refusal {
     TooShort { left: Duration, wall: Duration, margin: Duration },
     #[error(transparent)]
     Slowed(#[from] Slowed),
-    /// Of all payers together.
+    /// The limit for all payers together is used up.
     #[error("settlements have burned as much gas without paying as the host allows in an hour")]
     GasSpent { wait: Duration },
     #[error("this payment was made for another request")]
@@ -42,12 +42,12 @@ pub enum Refusal {
     AnswerLost(PaymentId),
     #[error("payment `{0}` was charged, and the answer that it bought is no longer kept")]
     AnswerExpired(PaymentId),
-    /// It was settled before the run, and none of its runs has answered.
+    /// It was settled before the run, and no run has produced an answer.
     #[error("payment `{payment}` was charged before the run, and the tool is not run for it any more")]
     NoMoreRuns { payment: PaymentId, receipt: String },
     #[error("this tool is charged before it runs: a call on developer credit needs an `Idempotency-Key`")]
     KeyRequired,
-    /// Why is for the log: it is in the facilitator's words.
+    /// The reason is in the facilitator's words, for the log.
     #[error("the facilitator could not verify the payment")]
     FacilitatorUnavailable(String),
     #[error("no developer credit has this token")]
@@ -79,10 +79,10 @@ pub enum SettleError {
     Refused {
         reason: String,
         message: String,
-        /// What the payer is told of it; `None` for credit, and where another replica found it out.
+        /// The settle response for the payer. `None` for credit, or if another replica found the refusal.
         notice: Option<SettlementNotice>,
     },
-    /// It is not known whether money moved; the intent is kept until it is.
+    /// It is unknown whether money moved. The intent is kept until it is known.
     #[error("settlement was not confirmed")]
     Unknown { payment: PaymentId },
     /// Nothing was taken.

@@ -1,4 +1,4 @@
-//! Settlements that the chain may still take back, and those that it took back.
+//! Settlements that a reorganization of the chain may still undo, and those that it has undone.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
@@ -10,7 +10,7 @@ use tollhouse_tool::{Owner, Slug};
 
 use super::settlement::Settlement;
 
-/// By network, block and receipt, as [`watched_key`] has it.
+/// The key is network, block and receipt: see [`WatchedSettlement::key`].
 pub(crate) const WATCHED: Table<String, WatchedSettlement> = schema::WATCHED_SETTLEMENTS.holding();
 pub(crate) const REORGANIZED: Table<ReceiptId, ReorganizedSettlement> = schema::REORGANIZED_SETTLEMENTS.holding();
 tollhouse_store::json_values!(WatchedSettlement, ReorganizedSettlement);
@@ -27,46 +27,45 @@ pub(crate) struct WatchedSettlement {
     pub(crate) block_hash: Option<String>,
     pub(crate) owner: Owner,
     pub(crate) slug: Option<Slug>,
-    /// Since when the node does not have it.
+    /// When the node was first found not to have it.
     pub(crate) missing_since: Option<Timestamp>,
 }
 
-/// A settlement whose transaction is in no block any more.
+/// A settlement whose transaction is no longer in a block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReorganizedSettlement {
-    /// The settlement.
     pub(crate) settlement: WatchedSettlement,
-    /// When that was noticed.
+    /// When it was noticed.
     pub at: Timestamp,
 }
 
 impl ReorganizedSettlement {
-    /// Of which receipt it is.
+    /// Returns the receipt.
     #[must_use]
     pub fn receipt_id(&self) -> &ReceiptId {
         &self.settlement.receipt_id
     }
 
-    /// The transaction that is in no block.
+    /// Returns the transaction.
     #[must_use]
     pub fn transaction(&self) -> &str {
         &self.settlement.transaction
     }
 
-    /// CAIP-2 of its network.
+    /// Returns the network's CAIP-2 id.
     #[must_use]
     pub fn network(&self) -> &str {
         &self.settlement.network
     }
 
-    /// Whose tool it paid for.
+    /// Returns the owner of the paid tool.
     #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.settlement.owner
     }
 
-    /// The tool.
+    /// Returns the paid tool.
     #[must_use]
     pub fn slug(&self) -> Option<&Slug> {
         self.settlement.slug.as_ref()
@@ -79,7 +78,8 @@ impl WatchedSettlement {
     }
 }
 
-/// Has a settlement watched until its block stays; nothing where it stays already, or where the chain was not asked.
+/// Returns the row that watches a settlement until its block is final. Empty if the block is final already, or if the
+/// chain was not read.
 pub(crate) fn watch(payment: &PaymentId, receipt_id: &str, settlement: &Settlement, owner: &Owner, slug: Option<&Slug>) -> Batch {
     let Some(evidence) = settlement.evidence.as_ref().filter(|evidence| !evidence.is_final) else { return Batch::new() };
     let Ok(receipt_id) = receipt_id.parse() else { return Batch::new() };
@@ -97,25 +97,25 @@ pub(crate) fn watch(payment: &PaymentId, receipt_id: &str, settlement: &Settleme
     WATCHED.put(&watched.key(), &watched)
 }
 
-/// The watched settlements of a network.
+/// Returns the range of watched settlements on a network.
 pub(crate) fn watched_on(network: &str) -> Range<String> {
     WATCHED.under(&format!("{network}/"))
 }
 
-/// How many settlements were taken back; of more than `most` only that there are as many.
+/// Counts settlements undone by a reorganization, up to `most`.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn count_reorganized(store: &dyn Store, most: usize) -> Result<usize, StoreError> {
     REORGANIZED.count(store, &REORGANIZED.all(), most).await
 }
 
-/// The newest of them, at most `limit`.
+/// Returns the newest settlements undone by a reorganization, at most `limit`.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub(crate) async fn list_reorganized(store: &dyn Store, limit: usize) -> Result<Vec<ReorganizedSettlement>, StoreError> {
     let rows = REORGANIZED.page(store, &REORGANIZED.all(), limit, Direction::Backward).await?;
     Ok(rows.into_iter().map(|row| row.value).collect())

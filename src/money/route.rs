@@ -1,7 +1,7 @@
-//! Routes: how a payer gets from what they hold to what a payment is made in, and what that costs.
+//! Routes: how a payer converts existing funds to the token of a payment, and the cost.
 //!
-//! Nothing is moved here. A route says what to spend where, step by step, and what is then handed to a wallet or an exchange;
-//! amounts are computed backwards from what has to arrive, and rounded up, so that it does arrive.
+//! No money is moved here. A route lists what to spend at each step, and the instructions for a wallet or exchange.
+//! Amounts are computed backwards from the amount due and rounded up, so that enough arrives.
 
 mod amount;
 mod remote;
@@ -17,41 +17,41 @@ use super::{Asset, Network};
 
 pub use self::{remote::RemoteRoutes, way::TableRoutes};
 
-/// What a payer holds, as they name it. What is not said is what has to arrive.
+/// A payer's funds, as described by the payer. Missing fields default to those of the amount due.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Start {
-    /// A name, CAIP-2, or a place such as `bank`.
+    /// A network's name or CAIP-2 id, or a place such as `bank`.
     pub network: Option<String>,
-    /// A symbol, or a token's address.
+    /// A token's symbol or address.
     pub asset: Option<String>,
-    /// Whose wallet it is in: then a provider may prepare the transaction.
+    /// The payer's wallet, so that a provider can prepare a transaction.
     pub address: Option<String>,
 }
 
-/// What has to arrive: an amount of a dollar token.
+/// The amount due, in a dollar token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// CAIP-2.
+    /// The network's CAIP-2 id.
     pub network: String,
     /// Address of the token.
     pub asset: String,
-    /// What people call it.
+    /// Symbol of the token.
     pub symbol: &'static str,
-    /// Of the token.
+    /// Decimals of the token.
     pub decimals: u32,
-    /// In its smallest units.
+    /// The amount in the token's smallest units.
     pub atomic: u128,
-    /// What it is worth.
+    /// The amount in dollars.
     pub value: MicroUsd,
 }
 
 impl Due {
-    /// What is left to do where the money is.
+    /// Returns the instruction for the last step.
     fn last_action(&self) -> &'static str {
         if self.value.is_zero() { "Call it: nothing is to be paid." } else { "Sign the x402 payment with the wallet that has received it." }
     }
 
-    /// So many of the smallest units of a token; `None` where nobody here knows the token.
+    /// Constructs an amount due in the smallest units of a token. `None` if the token is unknown.
     #[must_use]
     pub fn of(network: &str, asset: &str, atomic: u128) -> Option<Self> {
         let known = Network::named(network).filter(|known| known.caip2 == network).and_then(|known| Asset::named(known, asset))?;
@@ -61,69 +61,69 @@ impl Due {
     }
 }
 
-/// Of what may be paid, that which is where the payer's money is; else the first.
+/// Returns the amount due on the payer's network, or else the first one.
 #[must_use]
 pub fn nearest<'a>(dues: &'a [Due], start: &Start) -> Option<&'a Due> {
     let there = |due: &&Due| start.network.as_deref().is_some_and(|called| called == due.network || table::is_called(&due.network, called));
     dues.iter().find(there).or(dues.first())
 }
 
-/// The way, and what it takes.
+/// A route with its costs.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
-    /// Who says so.
+    /// The source of the route.
     pub provider: &'static str,
-    /// True where rates and fees are typical ones, which nobody has offered.
+    /// Whether rates and fees are only typical ones, without an offer.
     pub indicative: bool,
-    /// Of when they are.
+    /// Date of typical rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rates_as_of: Option<&'static str>,
-    /// What is spent of what the payer holds.
+    /// The amount to spend from the payer's funds.
     pub start: Holding,
-    /// What arrives.
+    /// The amount that arrives.
     pub settlement: Settled,
-    /// The steps before the payment, first to last.
+    /// The steps before the payment, in order.
     pub route: Way,
-    /// What all of it costs beyond what arrives.
+    /// The cost beyond the amount due.
     pub estimated_cost: Cost,
-    /// What a wallet or an exchange is to be given.
+    /// Instructions for a wallet or exchange.
     pub handoff: Handoff,
-    /// For people.
+    /// Notes for people.
     pub notes: Vec<String>,
 }
 
-/// An amount somewhere.
+/// An amount at a place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Holding {
-    /// As people call it.
+    /// Common name of the network.
     pub network: String,
-    /// Symbol.
+    /// Symbol of the asset.
     pub asset: String,
-    /// Decimal, exact.
+    /// The exact decimal amount.
     pub amount: String,
-    /// What that is worth, or what it takes.
+    /// Its value or cost in dollars.
     pub usd: MicroUsd,
 }
 
-/// What arrives.
+/// The amount that arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settled {
-    /// CAIP-2.
+    /// The network's CAIP-2 id.
     pub network: String,
-    /// Symbol.
+    /// Symbol of the token.
     pub asset: &'static str,
-    /// Of the token.
+    /// Address of the token.
     pub asset_address: String,
-    /// Decimal, exact.
+    /// The exact decimal amount.
     pub amount: String,
-    /// In the token's smallest units.
+    /// The amount in the token's smallest units.
     pub amount_atomic: String,
 }
 
 impl Holding {
-    /// What arrives, on a network of this name.
+    /// Constructs the arriving amount on a network with this name.
     fn arrived(due: &Due, network: &str) -> Self {
         let amount = amount::decimal(due.atomic, due.decimals);
         Self { network: network.to_owned(), asset: due.symbol.to_owned(), amount, usd: due.value }
@@ -145,52 +145,52 @@ impl From<&Due> for Settled {
 /// The steps of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Way {
-    /// Empty where there is nothing to convert.
+    /// The steps. Empty if there is nothing to convert.
     pub steps: Vec<Step>,
-    /// All of them together, about.
+    /// Approximate total duration in seconds.
     pub seconds: u64,
 }
 
-/// One of them.
+/// A step of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// From 1.
+    /// Its number, from 1.
     pub step: usize,
     /// `buy`, `swap`, `bridge` or `withdraw`.
     pub kind: &'static str,
-    /// Who performs it, where that is known.
+    /// Who performs it, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// What goes in.
+    /// The input.
     pub spend: Holding,
-    /// What comes out.
+    /// The output.
     pub receive: Holding,
-    /// The difference.
+    /// The difference in dollars.
     pub cost_usd: MicroUsd,
-    /// About.
+    /// Approximate duration in seconds.
     pub seconds: u64,
 }
 
-/// What a route costs.
+/// The cost of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
-    /// Beyond what arrives.
+    /// The cost beyond the amount due.
     pub cost_usd: MicroUsd,
-    /// With it.
+    /// The cost including the amount due.
     pub all_in_usd: MicroUsd,
 }
 
-/// What whoever moves the money is to be told.
+/// Instructions for the wallet, exchange or bank that moves the money.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handoff {
-    /// `wallet`, `exchange`, `bank`, or `none` where there is nothing to convert.
+    /// `wallet`, `exchange`, `bank`, or `none` if there is nothing to convert.
     pub kind: &'static str,
-    /// In order.
+    /// The actions, in order.
     pub actions: Vec<String>,
-    /// A transaction to sign, where the provider prepared one.
+    /// A transaction to sign, if the provider prepared one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction_request: Option<Value>,
 }
@@ -199,27 +199,27 @@ pub struct Handoff {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum RouteError {
-    /// `pointer` is the member's own.
+    /// `pointer` is the JSON Pointer of the invalid field.
     #[error("{message}")]
     Start { pointer: &'static str, message: String, known: Vec<String> },
     #[error("{0}")]
     NoRoute(String),
-    /// Why is for the log: it is in the provider's words.
+    /// The reason is in the provider's words, for the log.
     #[error("whoever knows the routes did not answer")]
     Unavailable(String),
 }
 
-/// Who knows routes.
+/// A source of routes.
 #[async_trait]
 pub trait RouteProvider: std::fmt::Debug + Send + Sync {
-    /// The cheapest way that it knows from `start` to what is `due`.
+    /// Returns the cheapest known route from `start` to `due`.
     ///
     /// # Errors
     ///
-    /// A start that it does not know, no way from there, or that it could not be asked.
+    /// An unknown start, no route from there, or no answer from the source.
     async fn route(&self, start: &Start, due: &Due) -> Result<Route, RouteError>;
 
-    /// Whether it asks somebody else.
+    /// Returns whether it queries another service.
     fn asks(&self) -> bool;
 }
 

@@ -1,19 +1,19 @@
-//! Sales: what the calls of each owner's endpoints brought in, to the micro-dollar.
+//! Sales: exact revenue of each owner's tools, in micro-dollars.
 //!
-//! A call leaves a row in the commit of its receipt, under a key of its own, so that concurrent calls never
-//! wait for each other's counters. A task behind folds rows into one roll-up for each (owner, day, endpoint),
-//! in commits that take the rows away and change the roll-ups at once. Both lie in one range of keys:
+//! Each call adds a row with a unique key in the commit of its receipt, so that concurrent calls do not contend for a
+//! counter. A background task folds rows into one roll-up per owner, day and tool, in commits that delete the rows and
+//! change the roll-ups together. Both are in one range of keys:
 //!
 //! ```text
 //! <owner> 0 0 <day> <endpoint id>   roll-up
 //! <owner> 0 1 <time> <id>           row, not folded yet
 //! ```
 //!
-//! **Invariant: a call is counted once.** It is in a row or in a roll-up, and a scan, which is one moment,
-//! sees it in one of them; so a report is exact whenever it is made. It takes one scan for the days that have rows; the
-//! roll-ups of others change no more for what was there when it began, and are read page by page.
+//! **Invariant: a call is counted once.** It is in a row or in a roll-up, and a scan, which reads one snapshot, sees it
+//! in exactly one. So a report is always exact. It uses one scan for the days that have rows. The roll-ups of other
+//! days no longer change for calls from before the report, and are read page by page.
 //!
-//! A refund leaves a row like a call's, of the day of the call: so no line of a report is below zero.
+//! A refund adds a row like a call, on the day of the call, so no line of a report is negative.
 
 mod agrees;
 mod fold;
@@ -46,23 +46,23 @@ pub use self::{
     report::{Detail, HostReport, Line, Report},
 };
 
-/// The whole of a price, in basis points.
+/// The whole price in basis points.
 pub const WHOLE_BPS: u16 = 10_000;
 
 const SALES: Table<Key, Sale> = schema::SALES.holding();
 pub(crate) const UNPAID: Table<(Ended<BuilderId>, ReceiptId), Unpaid> = schema::UNPAID.holding();
 
-/// The owner's share, and the row's own.
+/// The owner's share name, and the key of the row.
 type Key = (Ended<String>, SaleKey);
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// The share of each sale that the host keeps, in basis points of the price. Default: 500.
+/// The host's share of each sale, in basis points of the price. Default: 500.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeeBps(pub u16);
 
 impl FeeBps {
-    /// What the host keeps of `price`, rounded down. Of its own endpoints nothing: there is nobody to keep it from.
+    /// Returns the host's fee on `price`, rounded down. It is zero for the host's own tools.
     #[must_use]
     pub fn of(self, price: MicroUsd, owner: &Owner) -> MicroUsd {
         match owner {
@@ -75,55 +75,55 @@ impl FeeBps {
     }
 }
 
-/// Calls and money, added up. Money in micro-USD; `net` is `gross` without `fees`, both before refunds.
+/// Totals of calls and money, in micro-USD. `net` is `gross` minus `fees`, both before refunds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Runs, succeeded and failed.
     pub calls: u64,
     /// Calls that were charged.
     pub paid_calls: u64,
-    /// Calls that ended badly, and cost nothing.
+    /// Calls that failed and cost nothing.
     pub failed_calls: u64,
-    /// What callers paid, in micro-dollars.
+    /// Amount that callers paid, in micro-dollars.
     pub gross: u64,
-    /// What the host keeps of it, in micro-dollars.
+    /// The host's fees, in micro-dollars.
     pub fees: u64,
-    /// What the builder gets of it, in micro-dollars.
+    /// The builder's part, in micro-dollars.
     pub net: u64,
-    /// What was given back of what callers paid, in micro-dollars.
+    /// Refunds to callers, in micro-dollars.
     pub refunded: u64,
-    /// What the host gave of that, in micro-dollars.
+    /// The host's part of refunds, in micro-dollars.
     pub refunded_fees: u64,
 }
 
 impl Totals {
-    /// A call that cost nothing.
+    /// A free call.
     pub const FREE: Self = Self { calls: 1, paid_calls: 0, failed_calls: 0, gross: 0, fees: 0, net: 0, refunded: 0, refunded_fees: 0 };
-    /// A call that came to nothing, uncharged.
+    /// A failed call that was not charged.
     pub const FAILED: Self = Self { failed_calls: 1, ..Self::FREE };
 
-    /// A call that came to nothing after it was charged: as a paid one it is counted already.
+    /// A failed call that was already charged, and already counted as a paid call.
     pub const PAID_FAILURE: Self = Self { calls: 0, ..Self::FAILED };
 
-    /// A paid call.
+    /// Returns the totals of a paid call.
     #[must_use]
     pub fn paid(gross: MicroUsd, fee: MicroUsd) -> Self {
         Self { paid_calls: 1, gross: gross.0, fees: fee.0, net: gross.0.saturating_sub(fee.0), ..Self::FREE }
     }
 
-    /// What was given back of a paid call, and what the host gave of that.
+    /// Returns the totals of a refund, with the host's part.
     #[must_use]
     pub fn refunded(amount: MicroUsd, fee: MicroUsd) -> Self {
         Self { refunded: amount.0, refunded_fees: fee.0, ..Self::default() }
     }
 
-    /// What the host keeps, without what it gave back.
+    /// Returns the host's fees after refunds.
     #[must_use]
     pub fn fees_kept(&self) -> u64 {
         self.fees.saturating_sub(self.refunded_fees)
     }
 
-    /// What the builder gets, without what was given back.
+    /// Returns the builder's part after refunds.
     #[must_use]
     pub fn net_kept(&self) -> u64 {
         self.net.saturating_sub(self.refunded.saturating_sub(self.refunded_fees))
@@ -147,29 +147,29 @@ impl AddAssign for Totals {
     }
 }
 
-/// Calls of one endpoint: the value of rows and of roll-ups. Stored as postcard.
+/// Calls of one tool: the value of rows and of roll-ups. Stored as postcard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sale {
-    /// Of which endpoint.
+    /// The tool.
     pub endpoint: EndpointId,
-    /// Its slug as it was then.
+    /// Its slug at that time.
     pub slug: Slug,
-    /// What it adds.
+    /// The totals to add.
     pub totals: Totals,
 }
 tollhouse_store::postcard_values!(Unpaid);
 
-/// What a receipt leaves its builder to be paid out. Stored as postcard.
+/// A builder's unpaid earnings from a receipt. Stored as postcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unpaid {
-    /// Micro-USD.
+    /// The net amount in micro-USD.
     pub net: u64,
     /// When the receipt was issued, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
 impl Sale {
-    /// The row of calls of one day, as versions wrote it that list no sellers.
+    /// Returns a sale's row as versions without seller lists wrote it.
     #[cfg(test)]
     pub(crate) fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
         SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
@@ -177,7 +177,7 @@ impl Sale {
 }
 
 impl Unpaid {
-    /// What makes it wait for a payout packet: nothing where there is no builder, or nothing to pay.
+    /// Returns the row of unpaid earnings. Empty if there is no builder or nothing to pay.
     #[must_use]
     pub fn stored(self, owner: &Owner, receipt: &ReceiptId) -> Batch {
         match owner {
@@ -190,7 +190,7 @@ impl Unpaid {
 /// The sales of all owners.
 pub struct Sales {
     store: Arc<dyn Store>,
-    /// Owners who have rows to be folded.
+    /// Owners with rows that are not folded yet.
     sold: Mutex<HashSet<String>>,
     listed: Listed,
     some: Notify,
@@ -203,14 +203,14 @@ impl fmt::Debug for Sales {
 }
 
 impl Sales {
-    /// Sales of this store.
+    /// Constructs the sales of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self { store, sold: Mutex::default(), listed: Listed::default(), some: Notify::new() })
     }
 
-    /// The row of calls of one day, for a commit, which [`Sales::sold`] is told of then. `id` tells it from others of its time: a receipt's,
-    /// or one made up.
+    /// Returns a sale's row for a commit, after which [`Sales::sold`] must be called. `id` makes it unique: that of a
+    /// receipt, or a generated one.
     #[must_use]
     pub fn row(&self, sale: &Sale, owner: &Owner, at: Timestamp, id: &str) -> Batch {
         let key = SaleKey::Row(at, id.to_owned());
@@ -218,7 +218,7 @@ impl Sales {
         SALES.put(&(of(owner.share()), key), sale).and(seller)
     }
 
-    /// Says that rows of `owner` were written. Call it after the commit.
+    /// Announces that rows of `owner` were written. Call it after the commit.
     pub fn sold(&self, owner: &Owner) {
         let mut sold = self.sold_lock();
         if !sold.contains(owner.share()) {
@@ -236,28 +236,28 @@ impl Sales {
     }
 }
 
-/// The number of the UTC day of `at`, counted from 1970.
+/// Returns the UTC day of `at`, counted from 1970.
 fn day(at: Timestamp) -> u32 {
     u32::try_from(at.0 / DAY_MS).unwrap_or(u32::MAX)
 }
 
-/// When the UTC day of `at` began.
+/// Returns the start of the UTC day of `at`.
 #[must_use]
 pub fn start_of_day(at: Timestamp) -> Timestamp {
     begin(day(at))
 }
 
-/// When a day begins.
+/// Returns the start of a day.
 fn begin(day: u32) -> Timestamp {
     Timestamp(u64::from(day) * DAY_MS)
 }
 
-/// What the keys of an owner's sales start with.
+/// Returns the key prefix of an owner's sales.
 fn of(share: &str) -> Ended<String> {
     Ended(share.to_owned())
 }
 
-/// The day of a row or a roll-up.
+/// Returns the day of a row or a roll-up.
 fn day_of(key: &SaleKey) -> u32 {
     match key {
         SaleKey::RollUp(day, _) => *day,

@@ -1,51 +1,52 @@
-//! Money that moved.
+//! A settled payment.
 
 use serde::{Deserialize, Serialize};
 
 use super::offered::WireVersion;
 
-/// Money that moved.
+/// A settled payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
-    /// What moved.
+    /// The kind of money that moved.
     pub kind: SettlementKind,
     /// Transaction hash; empty for credit.
     pub transaction: String,
-    /// CAIP-2; empty for credit.
+    /// CAIP-2 id of the network; empty for credit.
     pub network: String,
     /// Token address; empty for credit.
     pub asset: String,
-    /// In the asset's smallest units; for credit in micro-USD.
+    /// Amount in the token's smallest units; for credit in micro-USD.
     pub amount: String,
-    /// Address of the payer; id of the credit for credit.
+    /// Address of the payer, or the id of the credit.
     pub payer: String,
-    /// Scheme of x402; `credit` for credit.
+    /// The x402 scheme, or `credit`.
     pub scheme: String,
-    /// Wire version that it was paid in; `None` for credit.
+    /// The x402 version of the payment; `None` for credit.
     pub version: Option<WireVersion>,
-    /// What the chain says of it; `None` where only a facilitator's word is known.
+    /// Evidence from the chain; `None` if only the facilitator reported it.
     #[serde(skip)]
     pub evidence: Option<Evidence>,
 }
 
-/// What the chain says of a settlement.
+/// Evidence of a settlement from the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// Number of the block that the transaction was seen in.
+    /// Number of the transaction's block.
     pub block: u64,
-    /// Its hash, where the node told it.
+    /// Hash of the block, if the node returned it.
     pub block_hash: Option<String>,
-    /// Whether the transaction is known to have spent this payment's nonce: then it pays for no other payment by the same transfer.
+    /// Whether the transaction is known to have spent this payment's nonce. Then its transfer pays for no other
+    /// payment.
     pub spends_nonce: bool,
-    /// Whether the block stays but for a fault of the network.
+    /// Whether only a fault of the network can replace the block.
     pub is_final: bool,
 }
 
-/// What a settlement moved.
+/// The kind of money that a settlement moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettlementKind {
-    /// Tokens, on a network.
+    /// Tokens on a network.
     X402,
     /// A credit's balance.
     Credit,

@@ -1,4 +1,4 @@
-//! What a call costs.
+//! The terms of a call: its price and how it is paid.
 
 use std::{
     borrow::Cow,
@@ -10,59 +10,60 @@ use serde_json::Value;
 use tollhouse_base::id::EndpointId;
 use tollhouse_tool::{MicroUsd, Owner, SettleTime, Slug};
 
-/// Longest description in a challenge, in characters: facilitators refuse longer ones.
+/// Maximum length of a description in a challenge, in characters. Facilitators refuse longer ones.
 const MAX_DESCRIPTION: usize = 500;
 
-/// How long an authorisation must be valid beyond the time that a handler may take: to queue, and to settle. Facilitators refuse
-/// what ends within 6 s.
+/// How long an authorization must be valid beyond the handler's time limit, for queueing and settling. Facilitators
+/// refuse authorizations that expire within 6 s.
 pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(30);
 
-/// What a call of one endpoint version costs, and the words of its challenge.
+/// The price of a call of a tool's version, and the texts of its challenge.
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// The tool that is paid for.
     pub slug: Slug,
-    /// The endpoint behind the slug.
+    /// The id behind the slug.
     pub endpoint_id: EndpointId,
-    /// Whose tool it is.
+    /// The tool's owner.
     pub owner: Owner,
-    /// Version that runs.
+    /// The version that runs.
     pub version: String,
-    /// Absolute URL of the tool: what a payment is bound to.
+    /// Absolute URL of the tool, which a payment is bound to.
     pub resource_url: String,
-    /// For wallets that show what is paid for.
+    /// Description shown by wallets.
     pub description: String,
-    /// What is asked: at most, where the tool is metered.
+    /// The price, or the maximum for a metered tool.
     pub price: MicroUsd,
-    /// Whether the handler says what a call costs: then no payment is asked for that takes all of what is authorised.
+    /// Whether the handler sets the price of a call. Then only payments are offered that can take less than the
+    /// authorized amount.
     pub metered: bool,
-    /// The networks and tokens that are taken of those that the host takes, each as `network` or `network/token`; all if empty.
+    /// The accepted networks and tokens among those of the host, each as `network` or `network/token`. Empty means all.
     pub accepts: Vec<String>,
-    /// When a call is charged: before its handler runs, or after.
+    /// Whether a call is charged before or after its handler runs.
     pub settle: SettleTime,
-    /// For who wants to know before paying.
+    /// Input schema for the challenge.
     pub input_schema: Arc<Value>,
-    /// For who wants to know before paying.
+    /// Output schema for the challenge.
     pub output_schema: Arc<Value>,
-    /// For directories of what can be paid for.
+    /// Tags for directories of paid tools.
     pub tags: Vec<String>,
-    /// How long the work may take that is paid for: the tool's wall limit.
+    /// The tool's wall limit.
     pub wall: Duration,
-    /// How long an authorisation must stay valid, in seconds: the tool's wall limit, and time to settle.
+    /// How long an authorization must be valid, in seconds: the tool's wall limit and the time to settle.
     pub timeout_secs: u64,
-    /// What was signed of them last.
+    /// Cache of the last signed offers.
     pub offers: SignedOffers,
 }
 
-/// The offers that were signed last, and in which minute: a signature takes longer than all else of a challenge. A clone has none.
+/// The offers signed last, and their minute. Signing takes longer than the rest of a challenge. A clone starts empty.
 #[derive(Debug, Default)]
 pub struct SignedOffers(Mutex<Option<Signed>>);
 
-/// When and how they were asked for, what was offered, and that signed.
+/// Minute and way of the request, the offers, and the signed offers.
 type Signed = ((u64, Way), Vec<Value>, Arc<Vec<Value>>);
 
 impl SignedOffers {
-    /// Those of `accepts` in this minute and way, or what `sign` makes.
+    /// Returns the cached offers for `accepts` in this minute and way, or those that `sign` makes.
     pub(super) fn of(&self, at: (u64, Way), accepts: &[Value], sign: impl FnOnce() -> Vec<Value>) -> Arc<Vec<Value>> {
         let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((.., offers)) = last().as_ref().filter(|(signed, of, _)| *signed == at && of == accepts) {
@@ -80,22 +81,22 @@ impl Clone for SignedOffers {
     }
 }
 
-/// How a tool is asked.
+/// A way to call a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// With its input in the body.
+    /// With the input in the body.
     Post,
-    /// With its input in the query.
+    /// With the input in the query.
     Get,
-    /// As a tool of MCP.
+    /// As an MCP tool.
     Mcp,
 }
 
 impl Way {
-    /// Most asked first.
+    /// All ways, most common first.
     pub(super) const ALL: [Self; 3] = [Self::Post, Self::Get, Self::Mcp];
 
-    /// That of a request over HTTP.
+    /// Returns the way of an HTTP request.
     #[must_use]
     pub fn of_method(method: &str) -> Self {
         if matches!(method, "GET" | "HEAD") { Self::Get } else { Self::Post }
@@ -103,13 +104,14 @@ impl Way {
 }
 
 impl Terms {
-    /// Whether the payment is settled before the handler runs. What a metered call costs is known only after that.
+    /// Returns whether the payment is settled before the handler runs. This is never so for metered calls, whose price
+    /// is known only afterwards.
     #[must_use]
     pub fn is_upfront(&self) -> bool {
         self.settle == SettleTime::Before && !self.metered
     }
 
-    /// The address at which the tool is asked in this way. For MCP it is the server's, narrowed to this tool.
+    /// Returns the URL for calling the tool this way. For MCP it is the server's URL, limited to this tool.
     #[must_use]
     pub fn resource(&self, way: Way) -> Cow<'_, str> {
         let base = match way {
@@ -123,7 +125,7 @@ impl Terms {
     }
 }
 
-/// At most [`MAX_DESCRIPTION`] characters of `text`.
+/// Truncates `text` to [`MAX_DESCRIPTION`] characters.
 pub(super) fn short(text: &str) -> String {
     text.chars().take(MAX_DESCRIPTION).collect()
 }

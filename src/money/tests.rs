@@ -1,4 +1,4 @@
-//! The gate put together with a simulated ledger, and payers with keys of their own.
+//! A gate with a simulated ledger, and payers with their own keys.
 
 mod alarms;
 mod answers;
@@ -73,12 +73,12 @@ use crate::{Closing, ReceiptFinisher};
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 const PRICE: MicroUsd = MicroUsd(10_000);
-/// What the test's payers have at first.
+/// Initial balance of the test's payers.
 const FUNDS: MicroUsd = MicroUsd(1_000_000);
 const REQUEST: &str = "the hash of a request";
 const ANSWER: &[u8] = b"{\"answer\":42}";
 
-/// Someone who signs.
+/// A payer with a key.
 pub(super) struct Payer(SigningKey);
 
 impl Payer {
@@ -90,7 +90,7 @@ impl Payer {
         Address::from_private_key(&self.0).to_checksum(None)
     }
 
-    /// An authorisation of the price, valid now.
+    /// Returns an authorization of the price that is valid now.
     fn authorization(&self, nonce: u64) -> Authorization {
         Authorization {
             from: self.address(),
@@ -108,12 +108,12 @@ impl Payer {
         format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())
     }
 
-    /// An authorisation that is valid for `millis` from now on.
+    /// Returns an authorization that is valid for `millis` from now on.
     fn valid_for(&self, nonce: u64, millis: u64) -> Authorization {
         Authorization { valid_before: NOW.plus_millis(millis).as_secs().to_string(), ..self.authorization(nonce) }
     }
 
-    /// A payment as a stock client of v2 makes it.
+    /// Returns a payment as a stock v2 client makes it.
     fn payload(&self, authorization: &Authorization) -> Value {
         json!({
             "x402Version": 2,
@@ -123,7 +123,7 @@ impl Payer {
         })
     }
 
-    /// As a stock client of v1 makes it.
+    /// Returns a payment as a stock v1 client makes it.
     fn payload_v1(&self, authorization: &Authorization) -> Value {
         json!({
             "x402Version": 1,
@@ -137,14 +137,14 @@ impl Payer {
         offer(&self.payload(&self.authorization(nonce)))
     }
 
-    /// A payment with an id of the client's own.
+    /// Returns a payment with the client's own id.
     fn pays_as(&self, nonce: u64, name: &str) -> Offered {
         let mut payload = self.payload(&self.authorization(nonce));
         payload["extensions"] = json!({ "payment-identifier": { "info": { "required": false, "id": name } } });
         offer(&payload)
     }
 
-    /// The payment as a facilitator sees it.
+    /// Returns the payment as a facilitator sees it.
     pub(super) fn payment(&self, nonce: u64) -> Payment {
         decode(&self.payload(&self.authorization(nonce))).unwrap()
     }
@@ -162,13 +162,13 @@ fn shown(version: WireVersion, header: &str, terms: &Terms, config: &PaymentConf
     Shown::decode(version, header)?.matching(terms, accepts(config, terms, version))
 }
 
-/// What a challenge asks for, whoever settles.
+/// Returns the requirements of a challenge, independent of the facilitator.
 fn accepts(config: &PaymentConfig, terms: &Terms, version: WireVersion) -> Vec<Value> {
     let extra = |asset: &Asset| json!({ "name": asset.name, "version": asset.version });
     config.accepted.iter().map(|accepted| accepted.requirements(terms, version, &extra(accepted.asset))).collect()
 }
 
-/// The one way to pay there is.
+/// Returns the only way to pay.
 fn requirements() -> Value {
     accepts(&config(), &terms(), WireVersion::V2).remove(0)
 }
@@ -218,7 +218,7 @@ fn draft() -> Vec<u8> {
     ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None })
 }
 
-/// What is known of a settlement of [`Moody`] that begins now.
+/// Returns a settlement of [`Moody`] that begins now.
 fn begun() -> Begun {
     Begun { at: NOW, facilitator: Some("moody".to_owned()), transaction: None }
 }
@@ -227,7 +227,7 @@ fn answer(body: &[u8]) -> StoredAnswer {
     StoredAnswer { status: 200, headers: vec![], body: Bytes::copy_from_slice(body), receipt_id: String::new(), settlement: None }
 }
 
-/// How a facilitator behaves when it is asked to settle.
+/// A facilitator's behavior when it is asked to settle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Honest,
@@ -242,22 +242,22 @@ enum Mood {
     Away,
 }
 
-/// A simulated facilitator with moods, that counts.
+/// A simulated facilitator with moods, which counts requests.
 struct Moody {
     inner: SimulatedFacilitator,
     mood: Mutex<Mood>,
     verified: AtomicUsize,
     settled: AtomicUsize,
     identity: Mutex<&'static str>,
-    /// Of these it says nothing for a minute, and then that it does not know.
+    /// Payments for which it is silent for a minute and then answers that it does not know.
     deaf: Mutex<Vec<PaymentId>>,
-    /// Whether a node would say that nonces are spent.
+    /// Whether a node would report nonces as spent.
     spent: AtomicBool,
-    /// What a reverted transaction has burned.
+    /// Gas burned by a reverted transaction.
     burned: Mutex<Option<BurnedGas>>,
     /// Whether payers are contracts.
     contracts: AtomicBool,
-    /// What a settlement that paid has used beyond an ordinary one.
+    /// Gas that a successful settlement has used beyond an ordinary one.
     excess: Mutex<Option<BurnedGas>>,
 }
 
@@ -326,7 +326,7 @@ impl Facilitator for Moody {
             tokio::time::sleep(Duration::from_secs(60)).await;
             return SettleOutcome::Unknown("a test".to_owned());
         }
-        // It refuses no money that moved.
+        // It never reports a refusal for money that moved.
         match self.moodily(self.inner.resolve(payment, begun)).await {
             SettleOutcome::Refused { .. } => self.inner.resolve(payment, begun).await,
             outcome => outcome,
@@ -350,7 +350,7 @@ impl Facilitator for Moody {
     }
 }
 
-/// A gate and all around it.
+/// A gate with its dependencies.
 struct Bench {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -359,13 +359,13 @@ struct Bench {
     signer: Arc<Signer>,
     replica: Arc<Replica>,
     gate: Arc<Gate>,
-    /// In a folder, which restarts leave as it is.
+    /// In a folder, which survives restarts.
     objects: Arc<Objects>,
     _folder: Arc<tempfile::TempDir>,
 }
 
 impl Bench {
-    /// A gate over an empty store, and payers 1 to 3 with money.
+    /// Constructs a gate over an empty store, and payers 1 to 3 with money.
     async fn new() -> Self {
         let bench = Self::over(Arc::new(MemoryStore::new()));
         assert!(bench.replica.may_write(RECEIPTS_SHORT).await.unwrap());
@@ -379,7 +379,7 @@ impl Bench {
         Self::assemble(config(), store, Clock::fixed(NOW), signer, folder)
     }
 
-    /// What a restart makes of the store: nothing in memory is left, no destructor of a call has run.
+    /// Restarts on the same store: memory is lost, and no destructor of a call has run.
     fn restarted(&self) -> Self {
         self.restarted_over(Arc::clone(&self.store))
     }
@@ -438,7 +438,7 @@ impl Bench {
         self.ledger.balance(address).await.unwrap().0
     }
 
-    /// What the host has earned.
+    /// Returns the host's earnings.
     async fn earned(&self) -> u64 {
         self.balance(PAY_TO).await
     }
@@ -447,14 +447,14 @@ impl Bench {
         self.store.scan(space, KeyRange::prefix(b""), 10_000, Direction::Forward).await.unwrap()
     }
 
-    /// Every receipt, checked as a stranger would.
+    /// Returns every receipt after verifying it as a stranger would.
     async fn receipts(&self) -> Vec<receipt::Record> {
         let stored = self.all(Space::Receipts).await;
         let verify = |bytes: &[u8]| receipt::verify(&self.signer.present(bytes).unwrap(), &self.signer.jwks()).unwrap().record;
         stored.iter().map(|(_, bytes)| verify(&receipt::Stored::of_bytes(bytes).unwrap().json)).collect()
     }
 
-    /// Waits until the releases that drops have begun are through.
+    /// Waits until releases started by drops are done.
     async fn until(&self, id: &PaymentId, state: State) {
         let reached = async {
             while self.state(id).await != Some(state) {
@@ -479,7 +479,7 @@ fn stored(admit: Result<Admit, Refusal>) -> StoredAnswer {
     }
 }
 
-/// The code of a refusal.
+/// Returns the code of a refusal.
 fn code(admit: Result<Admit, Refusal>) -> String {
     match admit {
         Err(Refusal::Invalid { reason, .. }) => reason,

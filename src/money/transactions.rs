@@ -1,7 +1,7 @@
-//! Which transaction pays for which receipts.
+//! Records which transaction pays for which receipts.
 //!
-//! A transaction that the chain has not shown to spend a payment's nonce pays for one receipt only: a facilitator that names it for a
-//! second one is not believed.
+//! A transaction pays for one receipt only, unless the chain has shown that it spends a payment's nonce. A facilitator
+//! that names it for a second payment is not trusted.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{clock::Timestamp, id::PaymentId};
@@ -12,23 +12,23 @@ use super::settlement::{Settlement, SettlementKind};
 const TRANSACTIONS: Table<String, PaidBy> = schema::TRANSACTIONS.holding();
 tollhouse_store::json_values!(PaidBy);
 
-/// What outgoing transactions are recorded for.
+/// Purposes of outgoing transactions.
 const SENT_TRANSACTIONS: Table<String, SentFor> = schema::SENT_TRANSACTIONS.holding();
 tollhouse_store::json_values!(SentFor);
 
-/// Uses of one outgoing transaction that are kept.
+/// Maximum number of recorded purposes per outgoing transaction.
 const MOST_USES: usize = 64;
 
-/// What an outgoing transaction is recorded for: refunds of receipts, and payouts.
+/// The refunds and payouts that an outgoing transaction is recorded for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct SentFor {
     uses: Vec<String>,
 }
 
-/// Receipts that one transaction may pay for. Facilitators that settle many payments at once stay far below.
+/// Maximum number of receipts per transaction. Facilitators that settle payments in batches stay far below.
 const MOST_RECEIPTS: usize = 256;
 
-/// What a transaction pays for.
+/// The receipts that a transaction pays for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct PaidBy {
     pub(crate) receipts: Vec<PaidReceipt>,
@@ -43,8 +43,8 @@ pub(crate) struct PaidReceipt {
     pub(crate) at: Timestamp,
 }
 
-/// Has the commit record that the transaction of `settlement` pays for a receipt. Answers the receipt that it pays for already, where it
-/// cannot be believed to pay for this one too.
+/// Adds to a commit that the transaction of `settlement` pays for a receipt. Returns the receipt that it already pays
+/// for, if it cannot be trusted to pay for this one too.
 pub(crate) async fn claim(
     tx: &mut Tx<'_>,
     payment: &PaymentId,
@@ -69,8 +69,8 @@ pub(crate) async fn claim(
     Ok(None)
 }
 
-/// Has the commit record what an outgoing transaction was sent for: the id of a receipt or of a payout. Answers another one that it is
-/// recorded for already: one transaction may pay several, and may have been entered twice by mistake.
+/// Adds to a commit the purpose of an outgoing transaction: the id of a receipt or of a payout. Returns another
+/// recorded purpose, if there is one: the transaction may serve several, or may have been entered twice by mistake.
 pub(crate) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &str) -> Result<Option<String>, StoreError> {
     let key = transaction.to_owned();
     let mut sent = tx.get(&SENT_TRANSACTIONS, &key).await?.unwrap_or_default();
@@ -85,7 +85,7 @@ pub(crate) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &str) -> Re
     Ok(other)
 }
 
-/// What a transaction pays for, of those that were settled since transactions are recorded.
+/// Returns the receipts that a transaction pays for, among those since transactions are recorded.
 pub(crate) async fn paid_by(store: &dyn Store, network: &str, transaction: &str) -> Result<PaidBy, StoreError> {
     Ok(TRANSACTIONS.get(store, &key(network, transaction)).await?.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! x402 as it is on the wire: challenges, payments, and the signature of a transfer.
+//! The x402 protocol: challenges, payments, and signatures of transfers.
 
 mod bazaar;
 pub(super) mod eip3009;

@@ -1,4 +1,4 @@
-//! How long calls are kept: by age, and by count.
+//! Deletes old and excess calls.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,17 +7,17 @@ use tollhouse_store::{Batch, Direction, Durability, StoreError, keep_up};
 
 use super::{CALLS, History, Key, Placed, all_of, read::stored_after};
 
-/// How often calls that are too many are looked for.
+/// Interval between searches for excess calls.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
-/// Packs read or removed at once.
+/// Number of packs read or deleted at once.
 const SOME: usize = 256;
 
 impl History {
-    /// What the store calls the round of [`History::sweep`].
+    /// The store's name for the sweep of [`History::sweep`].
     pub const ROUND: &str = "calls";
 
-    /// Starts the tasks that remove what are too many, and tell what other hosts store; they end when nobody holds the history any more. Must be
-    /// called inside a tokio runtime.
+    /// Starts the tasks that delete excess calls and announce calls stored by other hosts. They end when the history is
+    /// dropped. Call it inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         let store = Arc::clone(&self.store);
         self.feed.pull(
@@ -33,26 +33,26 @@ impl History {
         keep_up(self, TRIM_EVERY, "removing calls that are too many", |history, _| async move { history.trim().await });
     }
 
-    /// Removes what endpoints have beyond the count.
+    /// Deletes the excess calls of tools.
     ///
     /// # Errors
     ///
-    /// The store's; the rest is tried again the next time.
+    /// Errors of the store. The next run deletes the rest.
     pub async fn trim(&self) -> Result<(), StoreError> {
         let most = self.settings.count + self.settings.count / 10;
         let due: Vec<_> =
             self.counts().iter().filter(|(_, count)| count.is_none_or(|count| count > most)).map(|(id, _)| id.clone()).collect();
         for endpoint in due {
-            // What other hosts of the store have added or removed is not counted here.
+            // The count does not include what other hosts of the store have added or deleted.
             let known = self.counts().get(&endpoint).copied().flatten().filter(|_| !self.store.is_shared());
-            // Read before they are counted: who removes any meanwhile removes this one, and then the first of what is left.
+            // Read the first pack before counting: a concurrent deletion deletes it, and is detected by that.
             let first = CALLS.first(&*self.store, &all_of(&endpoint)).await?;
             let stored = match known {
                 Some(stored) => stored,
                 None => self.count(&endpoint).await?,
             };
             let removed = self.remove(&endpoint, first, stored.saturating_sub(self.settings.count)).await?;
-            // Of one that was not counted, calls that came meanwhile may be missing: it is counted anew now and then.
+            // A counted tool may lack calls that came meanwhile, so it is counted again now and then.
             let mut counts = self.counts();
             let now = counts.get(&endpoint).copied().flatten().filter(|_| known.is_some()).unwrap_or(stored);
             counts.insert(endpoint, removed.map(|removed| now.saturating_sub(removed)));
@@ -70,8 +70,8 @@ impl History {
         }
     }
 
-    /// Removes the oldest packs, from the `first` on, that have at most `excess` calls together; how many they had. `None` when somebody
-    /// else removes some: what is too much is found the next time.
+    /// Deletes the oldest packs, starting at `first`, that have at most `excess` calls together. Returns the number of
+    /// their calls, or `None` if somebody else deletes some. Then the next run finds the excess.
     async fn remove(&self, endpoint: &EndpointId, mut first: Option<Key>, excess: u64) -> Result<Option<u64>, StoreError> {
         let mut removed = 0;
         while removed < excess {
@@ -79,7 +79,7 @@ impl History {
             let Some(oldest) = packs.first().filter(|oldest| first.as_ref() == Some(&oldest.key)) else { return Ok(None) };
             let mut batch = Batch::new();
             batch.holds(&CALLS, oldest);
-            // The last one of a full page is the first of the next.
+            // The last pack of a full page is the first of the next.
             let whole = if packs.len() == SOME { SOME - 1 } else { packs.len() };
             let mut gone = 0;
             for pack in &packs[..whole] {
@@ -106,12 +106,12 @@ impl History {
         Ok(Some(removed))
     }
 
-    /// Removes what is too old of [some endpoints](tollhouse_store::round), those behind which the last sweep had. Counts from before are wrong
-    /// after.
+    /// Deletes old calls of [some tools](tollhouse_store::round). Each call continues after the last tool of the
+    /// previous one. Earlier counts are no longer valid afterwards.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = CALLS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {

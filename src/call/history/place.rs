@@ -1,4 +1,4 @@
-//! Where a call lies among those of its endpoint.
+//! The position of a call in the history of its tool.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use tollhouse_base::{
@@ -8,12 +8,12 @@ use tollhouse_base::{
 use tollhouse_event::feed::Position;
 use tollhouse_store::{Ended, Place};
 
-/// Where a call stands among those of its endpoint.
+/// The position of a call in the history of its tool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallPlace {
-    /// That of its pack.
+    /// The time of its pack.
     pub(super) at: Timestamp,
-    /// `None` stands before all calls of the time. Name and number of the pack, and the call's number in it.
+    /// Name and number of the pack, and the call's index in it. `None` is before all calls of that time.
     pub(super) call: Option<(RequestId, u32, u32)>,
 }
 
@@ -22,7 +22,7 @@ impl CallPlace {
         Self { at, call: Some((pack, part, number)) }
     }
 
-    /// The key of its pack among those of `own`.
+    /// Returns the key of its pack for the tool `own`.
     pub(super) fn pack(&self, own: Ended<EndpointId>) -> Option<(Ended<EndpointId>, Timestamp, RequestId, u32)> {
         let (pack, part, _) = self.call.clone()?;
         Some((own, self.at, pack, part))

@@ -1,4 +1,4 @@
-//! Reading calls: newest first in pages, or oldest first from a place on.
+//! Reads calls: newest first in pages, or oldest first from a position on.
 
 use serde::Deserialize;
 use tollhouse_base::{
@@ -10,42 +10,42 @@ use tollhouse_store::{Direction, Ended, Store, StoreError, pack::Pack};
 
 use super::{CALLS, CallOutcome, CallRecord, History, Placed, all_of, end_of_pack, place::CallPlace};
 
-/// Calls that one read looks at, matching or not.
+/// Maximum number of calls examined per read, matching or not.
 const SCAN_LIMIT: usize = 5_000;
-/// Packs read from the store at once.
+/// Number of packs read at once.
 const SCAN: usize = 100;
 
-/// Which calls to read.
+/// A query for calls.
 #[derive(Debug, Clone, Default)]
 pub struct CallQuery {
-    /// Only calls that ended from then on.
+    /// Only calls that ended at or after this time.
     pub since: Option<Timestamp>,
-    /// Only calls that ended before then.
+    /// Only calls that ended before this time.
     pub until: Option<Timestamp>,
-    /// Only calls that ended so.
+    /// Only calls with this outcome.
     pub ending: Option<Ending>,
-    /// Most calls of the answer.
+    /// Maximum number of calls to return.
     pub limit: usize,
-    /// As the page before gave it.
+    /// The position from the previous page.
     pub cursor: Option<CallPlace>,
 }
 
-/// How the calls ended that are asked for. As text: `succeeded`, `failed`, or the code of a failure.
+/// The outcome to filter by. As text: `succeeded`, `failed`, or an error code.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Ending {
-    /// Exactly so.
+    /// With this outcome.
     As(CallOutcome),
     /// Failed with this code.
     With(String),
 }
 
-/// Calls, newest first.
+/// A page of calls, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct CallPage {
-    /// Those that are wanted, up to the limit.
+    /// The matching calls, up to the limit.
     pub calls: Vec<CallRecord>,
-    /// There while there may be more.
+    /// The position of the next page, if there may be more.
     pub next: Option<CallPlace>,
 }
 
@@ -64,7 +64,7 @@ impl TryFrom<String> for Ending {
 }
 
 impl CallQuery {
-    /// Whether `call` is of the time and the ending asked for.
+    /// Returns whether `call` matches the time and outcome.
     #[must_use]
     pub fn wants(&self, call: &CallRecord) -> bool {
         let ended = match &self.ending {
@@ -77,11 +77,11 @@ impl CallQuery {
 }
 
 impl History {
-    /// The calls of `endpoint` that `query` asks for.
+    /// Returns the calls of `endpoint` that match `query`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, endpoint: &EndpointId, query: &CallQuery) -> Result<CallPage, StoreError> {
         let own = Ended(endpoint.clone());
         let since = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
@@ -115,18 +115,18 @@ impl History {
         Ok(page)
     }
 
-    /// The calls of `endpoint` that come after `place`, oldest first, at most `limit`.
+    /// Returns at most `limit` calls of `endpoint` after `place`, oldest first.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn after(&self, endpoint: &EndpointId, place: &CallPlace, limit: usize) -> Result<Vec<Placed>, StoreError> {
         let from = place.clone().max(CallPlace::start_of(self.oldest()));
         stored_after(&*self.store, endpoint.clone(), &from, limit).await
     }
 }
 
-/// The calls of `endpoint` that are stored behind `from`, oldest first, at most `limit`.
+/// Returns at most `limit` stored calls of `endpoint` after `from`, oldest first.
 pub(super) async fn stored_after(
     store: &(impl Store + ?Sized),
     endpoint: EndpointId,
@@ -153,7 +153,7 @@ pub(super) async fn stored_after(
     }
 }
 
-/// The calls of a pack. One that does not read is left out.
+/// Returns the calls of a pack. An unreadable one is left out.
 fn placed((_, at, name, part): &(Ended<EndpointId>, Timestamp, RequestId, u32), pack: &Pack) -> Vec<Placed> {
     let read = |(number, value): (u32, &[u8])| {
         Some(Placed { place: CallPlace::within(*at, name.clone(), *part, number), call: serde_json::from_slice(value).ok()? })

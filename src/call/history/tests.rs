@@ -29,7 +29,7 @@ impl Bench {
         Self { store, clock, history }
     }
 
-    /// A batch, written as calls write it.
+    /// Stores a batch as calls do.
     async fn add(&self, calls: &[(&EndpointId, CallRecord)]) {
         let calls = calls.iter().map(|(endpoint, call)| ((*endpoint).clone(), call.clone())).collect();
         let (batch, chapters) = History::stored(calls);
@@ -119,7 +119,7 @@ async fn calls_are_paged_newest_first_and_followed_oldest_first() {
     assert_eq!(bench.list(&endpoint, &until).await, []);
     let until = CallQuery { until: Some(told[60].at), ..until };
     assert_eq!(bench.list(&endpoint, &until).await, newest_first[240..255]);
-    // From any call on, what comes after it, across packs.
+    // Following from any call on works across packs.
     let mut place = CallPlace::start_of(Timestamp(0));
     let mut followed = vec![];
     loop {
@@ -131,7 +131,7 @@ async fn calls_are_paged_newest_first_and_followed_oldest_first() {
     assert_eq!(followed, told);
 }
 
-/// As when the store was away for long.
+/// As after a long outage of the store.
 #[tokio::test]
 async fn calls_of_hours_that_are_written_together_are_found_by_their_time() {
     let bench = Bench::keeping(100_000);
@@ -173,7 +173,7 @@ async fn an_endpoint_keeps_its_last_calls_and_no_others_pay_for_it() {
     assert!((100..115).contains(&left.len()), "{}", left.len());
     assert!(left.iter().rev().eq(&last[last.len() - left.len()..]), "the newest are left");
     assert_eq!(bench.list(&quiet, &all(50)).await.len(), 1);
-    // From here on they are counted as they come; a tenth more is no reason to look.
+    // From here on they are counted as they come. A tenth more triggers no trim.
     let packs = bench.packs().await;
     bench.add(&[(&busy, call(NOW, None))]).await;
     bench.history.trim().await.unwrap();
@@ -193,7 +193,7 @@ async fn what_another_host_has_removed_is_not_removed_again() {
     add(&one, 0, 120).await;
     one.history.trim().await.unwrap();
     add(&one, 120, 11).await;
-    // To it they are all new, and it counts them.
+    // To this host they are all new, and it counts them.
     add(&other, 131, 1).await;
     other.history.trim().await.unwrap();
     assert_eq!(one.packs().await, 100);
@@ -211,7 +211,7 @@ async fn two_hosts_that_remove_at_once_remove_as_many_as_one() {
     }
     let history = Arc::clone(&one.history);
     let meanwhile = async move { history.trim().await.unwrap() };
-    // It has read the first, and counted all: one page, and one that is empty.
+    // It has read the first and counted all: one page, and an empty one.
     let other = Bench::of(Meanwhile::before_scan(4, Arc::clone(&inner), meanwhile), 100);
     other.add(&[(&endpoint, call(NOW, None))]).await;
     other.history.trim().await.unwrap();
@@ -220,7 +220,7 @@ async fn two_hosts_that_remove_at_once_remove_as_many_as_one() {
 
 #[tokio::test]
 async fn calls_are_removed_once_there_are_a_tenth_too_many_and_down_to_the_count() {
-    // Batches of so many calls, one after the other, and how many are left after each: packs go whole.
+    // Batches of this many calls, and how many are left after each: packs are deleted whole.
     let oldest_is_large = [(25, 25), (75, 100), (10, 110), (15, 100), (11, 111)];
     let oldest_is_small = [(5, 5), (95, 100), (10, 110), (1, 106)];
     for batches in [&oldest_is_large[..], &oldest_is_small] {
@@ -239,7 +239,7 @@ async fn too_many_calls_are_removed_by_themselves_once_that_is_started() {
     let bench = Bench::keeping(1);
     let endpoint = EndpointId::generate();
     bench.history.start();
-    // It begins with those that are too old, and counts anew after.
+    // It begins with the old ones, and counts again afterwards.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     for at in 0..3 {
         bench.add(&[(&endpoint, call(Timestamp(NOW.0 - 10 + at), None))]).await;
@@ -264,7 +264,7 @@ async fn one_read_shows_as_many_as_are_asked_for_and_looks_at_a_bounded_number()
         let page = read(&all(limit)).await;
         assert_eq!((page.calls.len(), page.next.is_some()), (limit, true));
     }
-    // None of these is wanted: it is said where to go on.
+    // None of these matches, but the next position is returned.
     let failed = CallQuery { ending: Some(Ending::As(CallOutcome::Failed)), ..all(10) };
     let page = read(&failed).await;
     assert_eq!((page.calls.len(), page.next.as_ref().map(|next| next.at())), (0, Some(Timestamp(NOW.0 - 999))));

@@ -1,4 +1,4 @@
-//! What happened at an endpoint in some span of time.
+//! Aggregated calls of a tool in a time span.
 
 use std::{collections::BTreeMap, ops::AddAssign};
 
@@ -7,26 +7,25 @@ use tollhouse_store::{Value, write_postcard};
 
 use crate::history::{CallOutcome, CallRecord, Charge};
 
-/// Steps in which the length of calls is told from one time to its double: within 5 % of what it was.
+/// Number of steps per doubling of the duration: within 5 %.
 const STEPS: f64 = 8.0;
-/// The number of the layout of a stored bucket, which was there before all values had one.
+/// Format of stored buckets, from before all values had a format number.
 const FORMAT: u8 = 1;
 
-/// Calls, money and time, added up.
+/// Sums of calls, money and durations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Bucket {
     pub(super) calls: u64,
-    /// Those that were charged.
+    /// Number of charged calls.
     pub(super) paid: u64,
-    /// Code → calls that ended with it.
+    /// Number of failed calls by error code.
     pub(super) failed: BTreeMap<String, u64>,
     /// Micro-USD.
     pub(super) gross: u64,
-    /// How long they took.
     pub(super) lengths: Lengths,
 }
 
-/// How long calls took: step of the length → calls that took so long.
+/// A histogram of durations: step → number of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Lengths(BTreeMap<u8, u64>);
 
@@ -53,12 +52,11 @@ impl Lengths {
         *self.0.entry(step(millis)).or_default() += 1;
     }
 
-    /// How many calls.
     pub(super) fn calls(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// The length in milliseconds that `share` of the calls did not exceed; `None` of no calls.
+    /// Returns the duration in milliseconds that `share` of the calls did not exceed. `None` without calls.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank, rounded up")]
         let rank = ((self.calls() as f64 * share).ceil() as u64).max(1);
@@ -103,7 +101,7 @@ impl AddAssign for Lengths {
     }
 }
 
-/// The step of a length: of microseconds, on a scale of equal ratios.
+/// Returns the step of a duration, on a logarithmic scale of microseconds.
 fn step(millis: f64) -> u8 {
     let micros = (millis * 1_000.0).max(1.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 or more, and cut to the largest")]
@@ -111,7 +109,7 @@ fn step(millis: f64) -> u8 {
     step
 }
 
-/// The length in the middle of a step, in milliseconds to the microsecond.
+/// Returns the middle of a step in milliseconds, rounded to microseconds.
 fn millis(step: u8) -> f64 {
     ((f64::from(step) + 0.5) / STEPS).exp2().round() / 1_000.0
 }

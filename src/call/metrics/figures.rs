@@ -1,8 +1,9 @@
-//! How often each endpoint was called of late, and how long that took: kept, so that who lists many endpoints reads no series.
+//! Number and duration of recent calls per tool. They are cached, so that a list of many tools reads no series.
 //!
-//! The figures are of what is stored. What this process stores is added with each writing; once an hour all of it is counted anew, which
-//! leaves out what has become too old and takes in what other processes stored. Until the first count has ended there are none. A count
-//! reads so many rows at a turn, and takes as many turns as it needs: of a million endpoints that are called it takes longer than an hour.
+//! The figures cover stored calls. Each write adds the calls of this process. Once an hour everything is counted again,
+//! which drops old calls and adds those stored by other processes. Until the first count is complete there are no
+//! figures. A count reads a limited number of rows per turn, and takes as many turns as needed. With a million active
+//! tools it takes longer than an hour.
 
 use std::{
     sync::{Arc, MutexGuard, PoisonError, Weak},
@@ -18,20 +19,20 @@ use super::{
     kept::{Figures, Kept},
 };
 
-/// How far back the figures of an endpoint go, in milliseconds, and those of all endpoints together.
+/// Period of a tool's figures and of the figures of all tools together, in milliseconds.
 const OF_ONE_MS: u64 = 30 * 24 * 3_600 * 1_000;
 const OF_ALL_MS: u64 = 24 * 3_600 * 1_000;
 
-/// How long after a count the next one begins, and after how long one goes on when the store was not there.
+/// Pause between two counts, and before continuing a count after a failure of the store.
 const COUNT_EVERY: Duration = Duration::from_secs(3_600);
 const COUNT_AGAIN: Duration = Duration::from_secs(10);
-/// Rows that a turn of a count reads, and those of one endpoint more.
+/// Number of rows that a turn of a count reads, plus those of one tool.
 pub(super) const COUNTED_AT_ONCE: usize = 20_000;
-/// How long it rests between two turns: the first count, and those after it.
+/// Pause between two turns, for the first count and for later ones.
 const FIRST_REST: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(60);
 
-/// How far a count has come.
+/// Progress of a count.
 pub(super) struct Counting {
     rest: Range<Key>,
 }
@@ -43,19 +44,19 @@ impl Default for Counting {
 }
 
 impl Metrics {
-    /// How the endpoint was called within 30 days; `None` as long as that is being counted.
+    /// Returns a tool's figures of the last 30 days. `None` until the first count is complete.
     #[must_use]
     pub fn figures(&self, endpoint: &EndpointId) -> Option<Figures> {
         self.kept().figures(endpoint)
     }
 
-    /// How all endpoints were called within 24 hours, also those that are gone.
+    /// Returns the figures of all tools of the last 24 hours, including deleted ones.
     #[must_use]
     pub fn figures_of_all(&self) -> Option<Figures> {
         self.figures(&OF_ALL)
     }
 
-    /// Starts the task that counts, which ends when nobody holds the metrics any more.
+    /// Starts the counting task, which ends when the metrics are dropped.
     pub(super) fn start_counting(self: &Arc<Self>) {
         let metrics = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -76,11 +77,12 @@ impl Metrics {
         });
     }
 
-    /// Counts what is stored and not too old, one endpoint after the other, from where it ended the last time. True once it has counted all.
+    /// Counts recent stored calls tool by tool, and continues where the last turn ended. Returns true once all are
+    /// counted.
     ///
     /// # Errors
     ///
-    /// The store's; then what was kept of those that were not counted stays.
+    /// Errors of the store. Then the previous figures of uncounted tools stay.
     pub(super) async fn count_some(&self, counting: &mut Counting) -> Result<bool, StoreError> {
         let mut read = 0;
         while read < COUNTED_AT_ONCE {
@@ -89,7 +91,7 @@ impl Metrics {
                 *counting = Counting::default();
                 return Ok(true);
             };
-            // Nothing is stored meanwhile that is not counted, nor counted twice.
+            // Under the lock, so that concurrent writes are neither missed nor counted twice.
             let _one = self.writing.lock().await;
             let (lengths, rows) = self.stored(&own.0).await?;
             read += 1 + rows;
@@ -99,7 +101,7 @@ impl Metrics {
         Ok(false)
     }
 
-    /// How long the calls took that are stored of an endpoint, and how many rows that is.
+    /// Returns the durations of a tool's stored calls, and the number of rows read.
     async fn stored(&self, endpoint: &EndpointId) -> Result<(Lengths, usize), StoreError> {
         let back = if endpoint == &*OF_ALL { OF_ALL_MS } else { OF_ONE_MS };
         let since = self.clock.now().0.saturating_sub(back).next_multiple_of(Span::Hour.millis());

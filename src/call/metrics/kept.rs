@@ -1,4 +1,4 @@
-//! What is kept of the calls of late.
+//! The cached figures of recent calls.
 
 use std::collections::HashMap;
 
@@ -6,21 +6,21 @@ use tollhouse_base::id::EndpointId;
 
 use super::bucket::Lengths;
 
-/// How an endpoint was called of late.
+/// A tool's figures of recent calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
     /// Runs, succeeded and failed.
     pub calls: u64,
-    /// Half of them took no longer, in milliseconds within 5 %; `None` where there were none.
+    /// Median duration in milliseconds, within 5 %. `None` without calls.
     pub median_ms: Option<f64>,
 }
 
-/// How long the calls of each endpoint took that was called of late.
+/// Durations of recent calls per tool.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Whether all of it was counted since the process began.
+    /// Whether a count was completed since the process began.
     is_counted: bool,
-    /// The number of the count that is under way.
+    /// Number of the current count.
     count: u64,
     of: HashMap<EndpointId, Of>,
 }
@@ -28,24 +28,24 @@ pub(super) struct Kept {
 #[derive(Debug, Default)]
 struct Of {
     lengths: Lengths,
-    /// The last count that it was counted in, or was called during.
+    /// The last count that included it or during which it was called.
     count: u64,
 }
 
 impl Kept {
-    /// Of an endpoint; `None` before all was counted.
+    /// Returns a tool's figures. `None` before the first count is complete.
     pub(super) fn figures(&self, endpoint: &EndpointId) -> Option<Figures> {
         let lengths = self.of.get(endpoint).map(|of| &of.lengths);
         let calls = lengths.map_or(0, Lengths::calls);
         self.is_counted.then(|| Figures { calls, median_ms: lengths.and_then(|lengths| lengths.percentile(0.5)) })
     }
 
-    /// Whether all was counted since the process began.
+    /// Returns whether a count was completed since the process began.
     pub(super) fn is_counted(&self) -> bool {
         self.is_counted
     }
 
-    /// Adds what was stored just now.
+    /// Adds newly stored calls.
     pub(super) fn add(&mut self, stored: HashMap<EndpointId, Lengths>) {
         for (endpoint, more) in stored {
             let of = self.of.entry(endpoint).or_default();
@@ -54,7 +54,7 @@ impl Kept {
         }
     }
 
-    /// Takes what was counted of an endpoint for what was kept of it.
+    /// Replaces a tool's durations by counted ones.
     pub(super) fn set(&mut self, endpoint: EndpointId, lengths: Lengths) {
         if lengths.calls() > 0 {
             self.of.insert(endpoint, Of { lengths, count: self.count });
@@ -63,7 +63,7 @@ impl Kept {
         }
     }
 
-    /// From now on all of it is known. Of what was not come by nothing is stored any more.
+    /// Completes a count. Tools that it did not reach have no stored calls any more.
     pub(super) fn counted(&mut self) {
         let now = self.count;
         self.of.retain(|_, of| of.count == now);

@@ -1,4 +1,4 @@
-//! Reading metrics: buckets as wide as they are asked for.
+//! Reads metrics in buckets of the requested width.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -9,10 +9,10 @@ use tollhouse_tool::MicroUsd;
 
 use super::{Bucket, CALL_METRICS, Metrics, OF_ALL, SOME, Span};
 
-/// Most buckets of one answer: 90 days of hours, and some.
+/// Maximum number of buckets in an answer: a little more than 90 days of hours.
 const MAX_BUCKETS: u64 = 2_200;
 
-/// How wide the buckets of an answer are.
+/// The width of the buckets in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// `1m`.
@@ -25,16 +25,16 @@ pub enum Step {
     Day,
 }
 
-/// A span of time and a step that fit each other.
+/// A period and a step that are compatible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesQuery {
     since: Timestamp,
-    /// Where it ends, if not now.
+    /// The end. `None` means now.
     until: Option<Timestamp>,
     step: Step,
 }
 
-/// Why a series cannot be had.
+/// Why a series is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum StepError {
@@ -46,19 +46,19 @@ pub enum StepError {
     NotKept(String),
 }
 
-/// What happened at an endpoint, bucket by bucket.
+/// A tool's metrics by bucket.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Series {
     /// The start of the first bucket.
     pub since: Timestamp,
-    /// Length of a bucket, as it was asked for.
+    /// Width of a bucket, as in the request.
     pub step: &'static str,
-    /// Oldest first, without a gap up to the one of now, or to the last that begins before the end that was asked for.
+    /// Buckets without gaps, oldest first, up to the current one or the last that begins before the requested end.
     pub buckets: Vec<Line>,
 }
 
-/// One bucket.
+/// A bucket.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
@@ -66,12 +66,12 @@ pub struct Line {
     pub at: Timestamp,
     /// Runs, succeeded and failed.
     pub calls: u64,
-    /// Those that were charged.
+    /// Number of charged calls.
     pub paid: u64,
-    /// Code → calls that ended with it.
+    /// Number of failed calls by error code.
     pub failed: BTreeMap<String, u64>,
     pub gross_usd: MicroUsd,
-    /// Of all calls, within 5 %; absent where there were none.
+    /// Median of all calls, within 5 %. `None` without calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ impl Step {
         }
     }
 
-    /// What it is made of.
+    /// Returns the span of the stored buckets that it is made of.
     fn span(self) -> Span {
         match self {
             Self::Minute | Self::FiveMinutes => Span::Minute,
@@ -124,11 +124,11 @@ impl FromStr for Step {
 }
 
 impl Metrics {
-    /// What is asked for, if it can be had: from `back` ms ago, up to now or to `until`.
+    /// Returns the query from `back` ms ago until now or `until`, if that is available.
     ///
     /// # Errors
     ///
-    /// [`StepError::TooFar`] and [`StepError::NotKept`] say what can.
+    /// [`StepError::TooFar`] and [`StepError::NotKept`] with an available alternative.
     pub fn asked(&self, back: u64, until: Option<Timestamp>, step: Step) -> Result<SeriesQuery, StepError> {
         let reach = |step: Step| self.kept_ms(step.span()).min((MAX_BUCKETS - 1) * step.millis());
         if back <= reach(step) {
@@ -145,32 +145,33 @@ impl Metrics {
         }
     }
 
-    /// The last 30 days of an endpoint, today among them, day by day, as far as they are kept, and stored: who reads it may be anyone, and has nothing written.
+    /// Returns a tool's last 30 days by day, including today, as far as they are stored. It writes nothing, because it
+    /// is public.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn by_day(&self, endpoint: &EndpointId) -> Result<Series, StoreError> {
         let since = Timestamp(self.clock.now().0.saturating_sub(29 * Step::Day.millis()));
         self.read_stored(endpoint, SeriesQuery { since, until: None, step: Step::Day }).await
     }
 
-    /// The series that is asked for of all endpoints, also of those that are gone.
+    /// Returns the series of all tools, including deleted ones.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn series_of_all(&self, asked: SeriesQuery) -> Result<Series, StoreError> {
         self.series(&OF_ALL, asked).await
     }
 
-    /// The series that is asked for.
+    /// Returns the series of a tool.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn series(&self, endpoint: &EndpointId, asked: SeriesQuery) -> Result<Series, StoreError> {
-        // What is not stored yet counts too.
+        // Include calls that are not stored yet.
         self.write().await?;
         self.read_stored(endpoint, asked).await
     }
@@ -208,7 +209,7 @@ impl Line {
     }
 }
 
-/// A span of time as queries write it, rounded down to hours.
+/// Formats a duration as in queries, rounded down to hours.
 fn told(millis: u64) -> String {
     let hours = millis / 3_600_000;
     if hours.is_multiple_of(24) { format!("{}d", hours / 24) } else { format!("{hours}h") }

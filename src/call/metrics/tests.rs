@@ -30,7 +30,7 @@ struct Bench {
 }
 
 impl Metrics {
-    /// All that is stored, at once.
+    /// Counts everything stored at once.
     async fn count(&self) -> Result<(), StoreError> {
         let mut counting = Counting::default();
         while !self.count_some(&mut counting).await? {}
@@ -45,13 +45,13 @@ impl Bench {
         Self { store, clock, metrics, endpoint: EndpointId::generate() }
     }
 
-    /// Another process on the same store, or the same after a restart.
+    /// Returns another process on the same store, or this one after a restart.
     fn other(&self) -> Self {
         let metrics = Metrics::new(Arc::clone(&self.store) as _, self.clock.clone(), MetricsSettings::default());
         Self { store: Arc::clone(&self.store), clock: self.clock.clone(), metrics, endpoint: self.endpoint.clone() }
     }
 
-    /// A call that ends at `at` after `duration_ms`: charged where there is a price, failed where there is a code.
+    /// Adds a call that ends at `at` after `duration_ms`. It is charged if it has a price, and failed if it has a code.
     fn call(&self, at: Timestamp, duration_ms: f64, price: u64, code: Option<&str>) {
         self.clock.set(at);
         self.metrics.add(&self.endpoint, &Self::record(at, duration_ms, price, code));
@@ -90,7 +90,7 @@ impl Bench {
         self.series(back, step).await.buckets.iter().map(|line| line.calls).collect()
     }
 
-    /// Of the endpoint: each has its like among those of all.
+    /// Returns the number of rows of the tool. Each has a counterpart in the sum of all.
     async fn rows(&self) -> usize {
         let all = CALL_METRICS.count(&*self.store, &CALL_METRICS.all(), 100_000).await.unwrap();
         assert_eq!(all % 2, 0);
@@ -110,9 +110,9 @@ async fn buckets_are_aligned_and_have_no_gaps() {
     assert_eq!(bench.calls(61 * MINUTE, Step::FiveMinutes).await, [3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     assert_eq!(bench.calls(61 * MINUTE, Step::Hour).await, [4, 1]);
     assert_eq!(bench.calls(DAY, Step::Day).await, [0, 5]);
-    // A span that begins amid a bucket counts all of it.
+    // A period that begins within a bucket includes all of it.
     assert_eq!(bench.calls(61 * MINUTE - 30_000, Step::Minute).await.len(), 62);
-    // One that ends amid a bucket counts what was stored of it before.
+    // One that ends within a bucket includes what was stored of it before.
     for (until, calls) in
         [(NOW.plus_millis(HOUR), vec![4]), (NOW.plus_millis(HOUR + 1), vec![4, 1]), (NOW.plus_millis(DAY), vec![4, 1]), (NOW, vec![])]
     {
@@ -206,7 +206,7 @@ async fn what_two_processes_counted_is_one_sum_and_a_bucket_written_twice_counts
     assert_eq!(bench.other().calls(0, Step::Hour).await, [5]);
 }
 
-/// Full buckets wait for a store that is away, and nothing is held for endpoints that are no longer called.
+/// Full buckets wait while the store is unavailable, and nothing is held for tools that are no longer called.
 #[tokio::test]
 async fn nothing_is_lost_while_the_store_is_away_and_nothing_is_held_after() {
     let bench = Bench::new();
@@ -304,7 +304,7 @@ fn what_cannot_be_had_says_what_can() {
     assert_eq!(refused(40 * HOUR, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
     assert_eq!(refused(91 * DAY, Step::Hour), "buckets are kept 90d; ask for a shorter `since`");
     assert_eq!(refused(91 * DAY, Step::Minute), "buckets are kept 90d; ask for a shorter `since`");
-    // Two days of minutes are kept, and 2,200 buckets shown at most.
+    // Two days of minutes are kept, and at most 2,200 buckets are shown.
     assert_eq!(refused(2 * DAY + 1, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
     assert_eq!(refused(2 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
     assert_eq!(refused(90 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
@@ -390,7 +390,7 @@ async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_b
     let calls = |endpoint: &EndpointId| metrics.figures(endpoint).unwrap().calls;
     assert_eq!((calls(first), calls(last)), (1, 1));
 
-    // Called between two turns: once, whether the count has come by or not.
+    // Calls between two turns count once, whether the count has passed or not.
     assert!(!metrics.count_some(&mut counting).await.unwrap());
     [first, last].into_iter().for_each(|endpoint| metrics.add(endpoint, &Bench::record(NOW, 1.0, 0, None)));
     metrics.write().await.unwrap();

@@ -46,7 +46,7 @@ fn receipt_echo(task: &Task<'_>) -> Value {
     })
 }
 
-/// Looks at a metadata URL and says what is there and what is missing.
+/// Checks a metadata URL, and reports what it provides and what is missing.
 async fn readiness_check(client: &ReadinessClient, task: &Task<'_>) -> Value {
     let url = task.input.value.get("url").and_then(Value::as_str).unwrap_or_default();
     let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::request::AGENT);

@@ -1,4 +1,4 @@
-//! Handlers in the sandbox: from a task to a job of the pool, and from its outcome to an answer.
+//! Runs handlers in the sandbox: converts a task to a job of the pool, and its outcome to an answer.
 
 #[cfg(test)]
 mod tests;
@@ -28,13 +28,14 @@ use tollhouse_tool::{Mismatch, Unreadable, depth};
 use super::{Produced, Task, Took, produced::unfitting, tally::Counting};
 use crate::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json};
 
-/// Response headers that a handler may set. Others are dropped: they speak for the host.
+/// Response headers that a handler may set. Others are dropped, because they speak for the host.
 const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
 
-/// Most bytes of the names and values of these headers together: many clients and proxies read no more than twice that of a whole head.
+/// Maximum size of these headers' names and values together, in bytes. Many clients and proxies read at most twice as
+/// much for all headers.
 const REPLY_HEADER_BYTES: usize = 8 << 10;
 
-/// The media type of an answer in bytes that names none.
+/// Default media type of an answer in bytes.
 const BYTES: &str = "application/octet-stream";
 
 #[derive(Serialize)]
@@ -72,7 +73,7 @@ pub(super) async fn run(
     })?;
     let visible = secrets.iter().filter(|secret| secret.visibility == Visibility::Env);
     let env = visible.map(|secret| (secret.name.clone(), String::clone(&secret.value))).collect();
-    // What a draft does wrong is held against no call of its endpoint, and it shares no process with one.
+    // A draft does not affect calls of its tool, and never shares a process with one.
     let (key, isolation, limits) = match task.scratch {
         Some(_) => (&*format!("{}/dry", endpoint.id), Isolation::Fresh, Scratch::narrowed(endpoint.limits)),
         None => (endpoint.id.as_str(), endpoint.isolation, endpoint.limits),
@@ -92,12 +93,12 @@ pub(super) async fn run(
     }
     let mut limits = endpoint.limits;
     match task.progress.cloned() {
-        // A reader who lags misses messages.
+        // A slow reader misses messages.
         Some(progress) => ops = ops.with_listener(move |heard| _ = progress.try_send(Progress::Update(heard))),
-        // With nobody to hear them, they end in the worker.
+        // Without a reader, the worker drops them.
         None => limits.progress_messages = 0,
     }
-    // Where the worker has an input to check, it says when that is done.
+    // If the worker validates an input, it reports when that is done.
     let announced = task.progress.is_some() && bundle.schemas.input.is_some();
     if !announced {
         task.accept();
@@ -137,22 +138,22 @@ pub(super) async fn run(
         Outcome::Unfit(Side::Input, problems) => Err(CallError::Input(told(problems, ops.redactor()))),
         Outcome::Unfit(Side::Output, problems) => Err(reported(&ops, CallError::Output(told(problems, ops.redactor())))),
         Outcome::Threw(thrown) => {
-            // The worker cut both to a length, perhaps amid a secret.
+            // The worker truncated both, maybe within a secret.
             let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
             let thrown = Thrown { message: clean(thrown.message), stack: clean(thrown.stack) };
             ops.report(LogLevel::Error, &thrown.message, json!({ "stack": thrown.stack }));
-            // What it threw, it threw because the host had failed it.
+            // If the host failed an op, the thrown error is a consequence of that.
             Err(if ops.host_failed() { StoreError::Away("for an op of the call".to_owned()).into() } else { CallError::Threw(thrown) })
         }
         Outcome::Stopped(reason) => Err(reported(&ops, stopped(reason))),
     }
 }
 
-/// What the host itself has to do for an op, a line of a log or a progress message, about: its caller's share pays for that
-/// as for the handler's own time.
+/// Estimated work of the host for an op, a log line or a progress message. The caller's share pays for it like for the
+/// handler's own time.
 const HOSTS_WORK: Duration = Duration::from_micros(40);
 
-/// The grants of a call, and who waits for it to begin.
+/// The grants of a call, and the task that is notified when it begins.
 struct Hearing<'a> {
     ops: &'a Ops,
     task: &'a Task<'a>,
@@ -187,15 +188,15 @@ impl OpHost for Hearing<'_> {
     }
 }
 
-/// What the worker says of a value that does not fit, read as the hostile text it is.
+/// Converts the worker's report about an invalid value. The report is untrusted.
 fn told(problems: Vec<Problem>, redactor: &Redactor) -> Mismatch {
-    // The worker cut both to a length, perhaps amid a secret.
+    // The worker truncated both, maybe within a secret.
     let clean = |text: String| redactor.redact_cut(&text).into_owned();
     let problems = problems.into_iter().map(|Problem { pointer, message }| Problem { pointer: clean(pointer), message: clean(message) });
     Mismatch { problems: problems.collect() }
 }
 
-/// An error that the log of the endpoint tells of.
+/// Writes an error to the tool's log, and returns it.
 fn reported(ops: &Ops, error: CallError) -> CallError {
     ops.report(LogLevel::Error, &error.to_string(), json!({}));
     error
@@ -213,8 +214,8 @@ fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
     serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
 }
 
-/// The reply without the values of the call's secrets: before it is hashed, stored and told. With something else in their
-/// place it may not fit the schema any more.
+/// Removes the values of the call's secrets from the reply, before it is hashed, stored and sent. The result may no
+/// longer match the schema.
 async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redactor) -> Result<ToolReply, CallError> {
     if redactor.is_empty() {
         return Ok(reply);
@@ -236,13 +237,13 @@ async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redac
     Ok(reply)
 }
 
-/// The result proper of an answer made of MCP's own blocks; a failure has none.
+/// Returns the structured result of an answer with MCP blocks. A failure has none.
 fn structured(envelope: &[u8]) -> Option<Bytes> {
     let envelope: serde_json::Value = serde_json::from_slice(envelope).unwrap_or_default();
     (envelope[FAILED] != true).then(|| Bytes::from(envelope[STRUCTURED].to_string()))
 }
 
-/// Every value in its place, or [`Redactor::redact`]'s mark.
+/// Replaces each secret by the mark of [`Redactor::redact`].
 fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
     let headers = reply.headers.into_iter().map(|(name, value)| (name, redactor.redact(&value).into_owned())).collect();
     let body = match reply.body {
@@ -253,7 +254,7 @@ fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
     ToolReply { status: reply.status, headers, body }
 }
 
-/// The worker's reply, read as the hostile input it is.
+/// Converts the worker's reply, which is untrusted.
 async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
     let limits = &live.endpoint.limits;
     let ToolReply { status, headers, body } = reply;
@@ -299,7 +300,7 @@ async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
     aside(bytes, read).await
 }
 
-/// Why a redirect is no answer: clients send the caller's credit, key or signed payment along to wherever it leads.
+/// Explains why a redirect is rejected: clients would send the caller's credit, key or signed payment to its target.
 fn redirected(status: u16) -> String {
     format!(
         "a handler cannot answer with status {status} and `location`: clients would send the caller's credentials to that address; \
@@ -307,7 +308,7 @@ fn redirected(status: u16) -> String {
     )
 }
 
-/// The headers that an answer carries: values of one name together, as HTTP has it, but one content type.
+/// Returns the headers of an answer. Values of the same name are joined, as HTTP allows, but there is one content type.
 fn chosen(given: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = vec![];
     for (name, value) in given.into_iter().filter(|(name, value)| may_set(name, value)) {
@@ -320,7 +321,7 @@ fn chosen(given: Vec<(String, String)>) -> Vec<(String, String)> {
     headers
 }
 
-/// Whether a handler's answer may carry the header, and HTTP can.
+/// Returns whether a handler may set the header, and HTTP allows its value.
 fn may_set(name: &str, value: &str) -> bool {
     REPLY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known))
         && !value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')

@@ -1,4 +1,4 @@
-//! What a run answers.
+//! The answer of a run.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -9,30 +9,30 @@ use tollhouse_tool::Mismatch;
 
 use crate::CallError;
 
-/// What a handler answered: an answer that fits the tool's schema, or a failure that the handler tells of itself: an error status,
-/// or MCP's own blocks with `isError`.
+/// A handler's answer: a valid result, or a failure that the handler reports itself by an error status or by MCP blocks
+/// with `isError`.
 #[derive(Debug)]
 pub struct Produced {
-    /// HTTP status that the handler chose.
+    /// The handler's HTTP status.
     pub status: u16,
-    /// Headers that the handler chose.
+    /// The handler's headers.
     pub headers: Vec<(String, String)>,
-    /// What it answered.
+    /// The body.
     pub body: Bytes,
-    /// Of the canonical form where that is JSON and a success; else of the bytes.
+    /// Hash of the canonical form if it is JSON and a success, otherwise of the bytes.
     pub result_hash: String,
     /// Whether it is charged.
     pub(super) success: bool,
 }
 
 impl Produced {
-    /// The host's own answer.
+    /// Constructs an answer of the host's own code.
     pub(super) fn json(live: &Live, value: &Value) -> Result<Self, CallError> {
         Self::check(live, 200, vec![], crate::json_bytes(value), Some(value))
     }
 
-    /// `value` is `body` as JSON; `None` when it is something else. Where only the tool's worker can tell whether it fits,
-    /// that was asked.
+    /// Validates an answer. `value` is `body` as JSON, or `None` if it is not JSON. If only the tool's worker can
+    /// validate it, that has already happened.
     pub(super) fn check(
         live: &Live,
         status: u16,
@@ -53,14 +53,14 @@ impl Produced {
         Ok(Self { status, headers, body, result_hash, success })
     }
 
-    /// True for an answer that is charged: 2xx, and no blocks of MCP's by which the tool says that it failed.
+    /// Returns whether the answer is charged: a 2xx status, and no MCP blocks with `isError`.
     #[must_use]
     pub fn success(&self) -> bool {
         self.success
     }
 }
 
-/// Why a value does not pass; `mismatch` says whose it is.
+/// Converts a failed validation. `mismatch` constructs the error for input or output.
 pub(super) fn unfitting(unfit: Unfit, mismatch: impl FnOnce(Mismatch) -> CallError) -> CallError {
     match unfit {
         Unfit::Mismatch(problems) => mismatch(problems),

@@ -1,4 +1,4 @@
-//! What the sandbox did for each endpoint since this process started: which of them take it up.
+//! The sandbox's work for each tool since this process started, which shows the tools that use most of it.
 
 use std::{
     collections::HashMap,
@@ -10,36 +10,36 @@ use tollhouse_base::id::EndpointId;
 use tollhouse_pool::{PoolError, Ran};
 use tollhouse_protocol::Outcome;
 
-/// What it did for one endpoint.
+/// The sandbox's work for a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Calls that are in the sandbox, or wait for a place there.
+    /// Number of calls in the sandbox or in its queue.
     pub running: u64,
-    /// Calls that ran, however they ended.
+    /// Number of calls that ran, whatever their outcome.
     pub calls: u64,
-    /// Those that loaded their handler first.
+    /// Number of calls that had to load their handler.
     pub cold_calls: u64,
-    /// Those that were stopped at a limit.
+    /// Number of calls that were stopped at a limit.
     pub stops: u64,
-    /// Calls that got no place: the host was busy, or their endpoint held.
+    /// Number of calls that got no slot, because the host was busy or their tool was held.
     pub refused: u64,
     /// Processor time of all calls, in microseconds.
     pub cpu_us: u64,
 }
 
-/// What it did for all of them.
+/// The sandbox's work for all tools.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<HashMap<EndpointId, Counts>>);
 
-/// A call that is in the sandbox until this is dropped.
+/// A call that counts as running until this is dropped.
 pub(super) struct Counting {
     tally: Arc<Tally>,
     endpoint: EndpointId,
 }
 
 impl Tally {
-    /// Of each endpoint that was called, what was done for it.
+    /// Returns the counts of each tool that was called.
     #[must_use]
     pub fn counts(&self) -> Vec<(EndpointId, Counts)> {
         self.all().iter().map(|(id, counts)| (id.clone(), *counts)).collect()
@@ -56,7 +56,7 @@ impl Tally {
 }
 
 impl Counting {
-    /// Adds how the call ended.
+    /// Counts the outcome of the call.
     pub(super) fn ended(self, ran: &Result<Ran, PoolError>) {
         let mut all = self.tally.all();
         let counts = all.entry(self.endpoint.clone()).or_default();
@@ -68,7 +68,7 @@ impl Counting {
                 counts.cpu_us += ran.spent.cpu_us;
             }
             Err(PoolError::Busy { .. } | PoolError::Held { .. } | PoolError::Slowed { .. }) => counts.refused += 1,
-            // What does not load, or cannot be started, has run nothing.
+            // A handler that cannot be loaded or started has not run.
             Err(PoolError::Load(_) | PoolError::Schema(_) | PoolError::Stopped(_) | PoolError::FewUsers { .. } | PoolError::Spawn(_)) => {}
         }
     }

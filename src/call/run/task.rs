@@ -1,4 +1,4 @@
-//! What a run is given.
+//! The input of a run.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,61 +18,61 @@ use crate::{
     request::{CalledBy, Progress, RequestHead},
 };
 
-/// One run of a handler: input that fits, and all the handler may know.
+/// A run of a handler: valid input, and everything that the handler may see.
 pub struct Task<'a> {
-    /// The tool, as it was found.
+    /// The tool.
     pub live: &'a Arc<Live>,
-    /// Who calls.
+    /// The caller's role.
     pub by: CalledBy,
-    /// What it costs whom it is made by.
+    /// The price for the caller.
     pub price: MicroUsd,
     /// The call.
     pub call: CallId,
-    /// The receipt that a success will have.
+    /// The receipt of a success.
     pub receipt: &'a ReceiptId,
-    /// What the handler may know of the request.
+    /// The parts of the request that the handler may see.
     pub head: &'a RequestHead,
-    /// What the handler is given.
+    /// The handler's input.
     pub input: &'a ParsedInput,
-    /// Who pays, shortened; `None` for free calls and credit.
+    /// The payer's address, shortened. `None` for free calls and credit.
     pub payer: Option<String>,
-    /// What it is paid with; `None` for free calls.
+    /// The payment. `None` for free calls.
     pub payment: Option<&'a PaymentId>,
     /// When the call began.
     pub now: Timestamp,
-    /// Hears how far it is; `None` where nobody listens.
+    /// Receives progress, if somebody listens.
     pub progress: Option<&'a mpsc::Sender<Progress>>,
-    /// Of a dry run: what it keeps, in place of what its endpoint has.
+    /// Temporary data of a dry run, which replaces that of the tool.
     pub scratch: Option<&'a Arc<Scratch>>,
-    /// Takes what the handler says that the call costs.
+    /// Receives the charge set by the handler.
     pub till: &'a Arc<Till>,
-    /// Is told all the processor time that goes to it in the sandbox, of whatever worker.
+    /// Is charged for all processor time in the sandbox, of any worker.
     pub turn: &'a Turn,
-    /// Takes what the handler's run in the sandbox used, however it ended.
+    /// Receives the resources that the run used in the sandbox, whatever its outcome.
     pub took: &'a OnceLock<Took>,
 }
 
-/// What a run in the sandbox took.
+/// The resources used by a run in the sandbox.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Took {
-    /// Of what is limited.
+    /// Use of limited resources.
     pub spent: Spent,
-    /// Whether a worker had to load the handler for it.
+    /// Whether a worker had to load the handler.
     pub cold: bool,
 }
 
 impl Task<'_> {
-    /// Whether nobody pays for it.
+    /// Returns whether nobody pays for it.
     pub(super) fn is_free(&self) -> bool {
         self.price.is_zero()
     }
 
-    /// For whom its values are held against their schemas.
+    /// Returns the requester of validations for this run.
     pub(super) fn asker(&self) -> Asker<'_> {
         if self.scratch.is_some() { Asker::DryRun(self.turn) } else { Asker::Call(self.turn) }
     }
 
-    /// Tells who listens that the handler starts. A reader that is gone or slow does not stop the call.
+    /// Announces that the handler starts. A reader that is gone or slow does not stop the call.
     pub(super) fn accept(&self) {
         if let Some(progress) = self.progress {
             let (call, payment, receipt) = (self.call.clone(), self.payment.cloned(), self.receipt.clone());

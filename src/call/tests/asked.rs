@@ -1,4 +1,4 @@
-//! Who may call what, with what, and what the host's own handlers say of it.
+//! Permissions and inputs of calls, and the results of the host's own handlers.
 
 use super::*;
 use crate::{json_bytes, run::builtin::readiness};
@@ -30,12 +30,12 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
         let read = read(Input::Body(json_bytes(&value))).await;
         assert!(if is_read { read.is_ok() } else { matches!(read, Err(CallError::InvalidJson(_))) }, "{value}");
     }
-    // No body is an empty object, and a blank one is none.
+    // An empty or blank body is an empty object.
     for blank in [&b""[..], b" \r\n"] {
         assert_eq!(&*read(body(blank)).await.unwrap().text, b"{}");
     }
     assert!(matches!(read(body(b"{")).await, Err(CallError::InvalidJson(_))));
-    // A handler of its own parses the text itself.
+    // A JavaScript handler parses the text itself.
     let js = Live { runs: Runs::Js, ..live.clone() };
     assert_eq!(body(br#"{"a": 1}"#).read(&js).await.unwrap().0.value, Value::Null);
 }

@@ -1,4 +1,4 @@
-//! Calls that share a payment, and calls that are waited for.
+//! Calls that share a payment, and calls that others wait for.
 
 use tollhouse_money::{Admit, CreditOffer};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Two calls with one payment: the second one comes while the first one's settlement is under way.
+/// Performs two calls with one payment. The second one comes while the first one's settlement is in flight.
 async fn two_at_once(bench: &Bench, live: &Arc<Live>, settles: Settles) -> (Shared, Shared) {
     bench.settle(Settles::Later);
     let both = async { tokio::join!(bench.perform(live, pays(1)), bench.perform(live, pays(1))) };
@@ -86,7 +86,8 @@ fn shared(ended: JoinEnd) -> Shared {
     }
 }
 
-/// Who came after the last one had left, and before the payment was released, was told that somebody else had canceled the call.
+/// Regression test: a request that came after the last one had left and before the payment was released was told that
+/// somebody else had canceled the call.
 #[tokio::test]
 async fn caller_that_comes_while_a_canceled_call_ends_gets_a_run_of_its_own() {
     let bench = Bench::new().await;
@@ -107,7 +108,7 @@ async fn caller_that_comes_while_a_canceled_call_ends_gets_a_run_of_its_own() {
     assert!(matches!(bench.gate.admit(&live.terms, pays(1), "a request").await, Ok(Admit::Run(_))));
 }
 
-/// A call that comes to its end although nobody waits for it is shared as any other.
+/// A call that completes although nobody waits for it is shared like any other.
 #[tokio::test]
 async fn end_of_a_call_that_settled_all_the_same_is_shared() {
     let bench = Bench::new().await;
@@ -123,7 +124,7 @@ async fn end_of_a_call_that_settled_all_the_same_is_shared() {
     assert!(matches!(shared(late).as_ref().map_err(|error| &**error), Err(CallError::SettlementUnknown(_))));
 }
 
-/// About a third of them were told that a credit of 0.01 USD does not pay for a call of 0.01 USD.
+/// Regression test: about a third of them were told that a credit of 0.01 USD does not pay for a call of 0.01 USD.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn identical_calls_with_one_key_share_one_run_that_takes_all_of_the_credit() {
     let bench = Arc::new(Bench::new().await);
@@ -159,7 +160,7 @@ async fn a_call_that_its_caller_takes_back_goes_on_for_who_joined_it() {
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut left).await.is_err(), "somebody waits for it");
     drop(joined);
     tokio::time::timeout(LONG, left).await.unwrap();
-    // Admitted again, the payment has another call, which is not the first one's to forget.
+    // Admitted again, the payment has another call, which the first one must not remove.
     let again = in_flight.track(&payment);
     drop(tracked);
     assert_eq!(in_flight.calls().len(), 1);

@@ -1,4 +1,4 @@
-//! What calls leave: records, events, sums, receipts.
+//! The records, events, sums and receipts that calls write.
 
 use tollhouse_event::feed::FeedItem;
 use tollhouse_money::{CreditOffer, sale::Detail};
@@ -132,7 +132,7 @@ async fn what_an_owner_calls_is_free_and_counted_nowhere() {
     let records = bench.records(&live).await;
     assert_eq!(records.iter().filter(|record| record["owner"] == true && record["priceUsd"] == 0.0).count(), 3, "{records:?}");
     assert_eq!(records.len(), 4);
-    // Of the three that failed, the owner's say so.
+    // Of the three that failed, the owner's are marked.
     let failed = bench.events(Kind::CallFailed).await;
     assert_eq!((failed.len(), failed.iter().filter(|event| event.data["owner"] == true).count()), (3, 2));
     let totals = bench.sales.report(&bench.owner, NOW, Detail::Sums).await.unwrap().totals;

@@ -1,4 +1,5 @@
-//! What has changed between the moment a front finds a tool and the moment its call begins, on hosts that share a store.
+//! Changes between the moment when a front finds a tool and the moment when its call begins, on hosts that share a
+//! store.
 
 use tollhouse_replica::Followed;
 use tollhouse_store::{Change, StoreError};
@@ -18,14 +19,14 @@ impl Followed for Nothing {
     }
 }
 
-/// A bench that may have neighbours, and is in touch with its store.
+/// Returns a bench on a shared store, with a current replica.
 async fn shared() -> Bench {
     let bench = Bench::over(MemoryStore::shared(Clock::default())).await;
     bench.calls.replica.follow(Arc::new(Nothing)).await.unwrap();
     bench
 }
 
-/// The price and version that the front had found ran.
+/// Regression test: the price and version that the front had found were used.
 #[tokio::test]
 async fn call_runs_under_the_price_and_version_that_are_in_force_when_it_begins() {
     let bench = shared().await;
@@ -36,7 +37,7 @@ async fn call_runs_under_the_price_and_version_that_are_in_force_when_it_begins(
     assert_eq!((&receipt["priceUsd"], &receipt["version"]), (&json!(0.05), &json!(now.endpoint.version)));
 }
 
-/// The name may be another owner's by now.
+/// The name may belong to another owner by now.
 #[tokio::test]
 async fn owner_of_a_deleted_tool_does_not_call_its_successor_for_nothing() {
     let bench = shared().await;

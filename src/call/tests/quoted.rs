@@ -1,4 +1,4 @@
-//! Calls under a quote, while it holds and after.
+//! Calls under a quote, before and after it expires.
 
 use tollhouse_money::{CreditOffer, QuoteRefusal};
 
@@ -37,7 +37,7 @@ async fn a_payment_at_a_quoted_price_settles_though_its_quote_has_expired_meanwh
             tokio::task::yield_now().await;
         }
         bench.wait();
-        // Whoever shows the same payment meanwhile waits for the same answer, and any other one is refused.
+        // A request with the same payment waits for the same answer, and any other one is refused.
         let joining = bench.calls.perform(bench.quoted(&live, pays(1), &quote));
         let another = bench.calls.perform(bench.quoted(&live, pays(2), &quote)).await;
         assert!(expired(&another), "{another:?}");

@@ -1,4 +1,4 @@
-//! One commit's worth of what waited.
+//! A batch of records for one commit.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -11,9 +11,9 @@ use tollhouse_tool::Owner;
 use super::waiting::Taken;
 use crate::history::{Chapter, History};
 
-/// One commit's worth.
+/// A batch of records for one commit.
 pub(super) struct Batch {
-    /// Its first row is new: there when the batch is.
+    /// The rows. The first one is unique, and exists if and only if the batch was committed.
     pub(super) rows: store::Batch,
     pub(super) receipts: Vec<ReceiptId>,
     pub(super) events: Vec<(Owner, Event)>,
@@ -24,7 +24,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The rows of what was taken; `None` where that is nothing.
+    /// Builds the batch. `None` if there are no rows.
     pub(super) fn made_of(taken: Taken, told: &Events, sold: &Sales) -> Option<Self> {
         let Taken { receipts, stored, mut events, calls, calls_left_out, dropped, sales } = taken;
         for (endpoint, calls) in calls_left_out {
@@ -45,7 +45,7 @@ impl Batch {
         if rows.changes_nothing() {
             return None;
         }
-        // The row's own name: another batch of the same moment has another.
+        // Makes the row's key unique among batches of the same moment.
         let name = RequestId::generate();
         let mut owners = Vec::with_capacity(sales.len());
         for (owner, at, sale) in sales {

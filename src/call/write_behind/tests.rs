@@ -98,7 +98,7 @@ async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
         }
         let mut tries = 0;
         while write_behind.write().await.is_err() {
-            // Folded in between, its rows are gone, and only the witness tells that they were there.
+            // Folding in between deletes its rows, and only the unique row shows that it was written.
             _ = write_behind.sales.fold_left(NOW).await;
             tries += 1;
             assert!(tries <= faults.len(), "{faults:?}");
@@ -196,7 +196,7 @@ async fn flood_of_one_owner_costs_another_no_receipt_event_or_record() {
         write_behind.failed(failure(&greedy, &flood));
     }
     for n in 0..200 {
-        // At once: it waits for no store that the other has filled.
+        // At once, although the other has filled the queue.
         write_behind.succeeded(of(&other, n)).now_or_never().expect("it waits for nothing").unwrap();
         write_behind.ended(&own, record());
         write_behind.failed(failure(&other, &own));

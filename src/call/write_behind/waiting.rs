@@ -1,4 +1,4 @@
-//! What waits to be written, within bounds.
+//! Bounded queues of records that wait to be written.
 
 use std::{
     collections::{HashMap, hash_map::IntoValues},
@@ -17,48 +17,48 @@ use tollhouse_tool::Owner;
 
 use crate::history::CallRecord;
 
-/// Receipts that may wait to be written. A call that finds more, and no less than its owner's part of them, waits for the store
-/// itself. As many again may wait of owners who have less than their parts.
+/// Maximum number of waiting receipts. Beyond it, a call whose owner has at least an equal share waits for the store.
+/// As many again may wait of owners with less than their shares.
 pub(super) const MAX_WAITING: usize = 20_000;
 
-/// Events of failed calls that may wait. Beyond them those of whoever has more than its part are dropped, and their owner is told
-/// how many; they count in the sales all the same.
+/// Maximum number of waiting events of failed calls. Beyond it, events of owners with more than an equal share are
+/// dropped. The owner gets their number, and they still count in the sales.
 pub(super) const MAX_FAILED: usize = 20_000;
 
-/// Records of calls that may wait. Beyond them those of the endpoint that has more than its part are left out, and counted in
-/// the host's log.
+/// Maximum number of waiting call records. Beyond it, records of tools with more than an equal share are left out, and
+/// counted in the host's log.
 const MAX_CALLS: usize = 2 * MAX_WAITING;
 
-/// Receipts, and records of calls, of one batch: what a millisecond or two put together.
+/// Maximum number of receipts, and of call records, per batch: the work of a millisecond or two.
 const MAX_BATCH: usize = 2_000;
 
-/// All that waits.
+/// All waiting records.
 pub(super) struct Waiting {
-    /// Receipt id → whose it is, and the receipt, until they are in the store.
+    /// Receipt id → its owner, and the receipt, until it is in the store.
     receipts: HashMap<ReceiptId, (Owner, Bytes)>,
-    /// Owner → how many of `receipts` are of their tools.
+    /// Owner → number of their `receipts`.
     of_owners: HashMap<Owner, usize>,
-    /// Those of `receipts` that are in no batch yet.
+    /// Ids of `receipts` that are not in a batch yet.
     unbatched: Vec<ReceiptId>,
     events: Vec<(Owner, Event)>,
     failures: Queues<Owner, Event>,
     calls: Queues<EndpointId, CallRecord>,
     calls_left_out: HashMap<EndpointId, u64>,
-    /// Owner → events dropped.
+    /// Owner → number of dropped events.
     dropped: HashMap<Owner, u64>,
-    /// Day's start and endpoint → what is to be counted.
+    /// Start of the day and tool → the sales to count.
     sales: HashMap<(u64, EndpointId), (Owner, Timestamp, Sale)>,
 }
 
-/// What is taken for one batch.
+/// The records of a batch.
 pub(super) struct Taken {
     pub(super) receipts: Vec<ReceiptId>,
-    /// Of each of `receipts`, as it is stored.
+    /// The stored bytes of `receipts`, in the same order.
     pub(super) stored: Vec<Bytes>,
     pub(super) events: Vec<(Owner, Event)>,
     pub(super) calls: Vec<(EndpointId, CallRecord)>,
     pub(super) calls_left_out: HashMap<EndpointId, u64>,
-    /// Events dropped, by their owner.
+    /// Number of dropped events by owner.
     pub(super) dropped: HashMap<Owner, u64>,
     pub(super) sales: IntoValues<(u64, EndpointId), (Owner, Timestamp, Sale)>,
 }
@@ -80,29 +80,28 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Whether nothing is left that no batch has.
+    /// Returns whether everything is in a batch.
     pub(super) fn is_empty(&self) -> bool {
         self.unbatched.is_empty() && self.events.is_empty() && self.failures.is_empty() && self.calls.is_empty() && self.sales.is_empty()
     }
 
-    /// Receipts that are not in the store yet.
+    /// Returns the number of receipts that are not in the store yet.
     pub(super) fn receipts(&self) -> usize {
         self.receipts.len()
     }
 
-    /// Whether there is room for one more receipt of `owner`'s tools.
+    /// Returns whether there is room for another receipt of `owner`.
     pub(super) fn has_room(&self, owner: &Owner) -> bool {
         let own = self.of_owners.get(owner).copied();
         let owners = self.of_owners.len() + usize::from(own.is_none());
         self.receipts.len() < MAX_WAITING || own.unwrap_or_default() < MAX_WAITING / owners
     }
 
-    /// A receipt that is not in the store yet.
+    /// Returns a receipt that is not in the store yet.
     pub(super) fn receipt(&self, id: &ReceiptId) -> Option<Bytes> {
         self.receipts.get(id).map(|(_, receipt)| receipt.clone())
     }
 
-    /// Takes a receipt.
     pub(super) fn add_receipt(&mut self, owner: &Owner, id: ReceiptId, receipt: Bytes) {
         match self.of_owners.get_mut(owner) {
             Some(receipts) => *receipts += 1,
@@ -112,22 +111,22 @@ impl Waiting {
         self.receipts.insert(id, (owner.clone(), receipt));
     }
 
-    /// Takes the event of a call that went well.
+    /// Adds the event of a successful call.
     pub(super) fn add_event(&mut self, owner: &Owner, event: Event) {
         self.events.push((owner.clone(), event));
     }
 
-    /// Takes the event of a call that failed; counts the one that is dropped where too many wait.
+    /// Adds the event of a failed call. If too many wait, counts the dropped one.
     pub(super) fn add_failure(&mut self, owner: &Owner, event: Event) {
         self.failures.push(owner, 1, event, |lost| *self.dropped.entry(lost.clone()).or_default() += 1);
     }
 
-    /// Takes the record of a call; counts the one that is left out where too many wait.
+    /// Adds the record of a call. If too many wait, counts the one that is left out.
     pub(super) fn add_call(&mut self, endpoint: &EndpointId, call: CallRecord) {
         self.calls.push(endpoint, 1, call, |lost| *self.calls_left_out.entry(lost.clone()).or_default() += 1);
     }
 
-    /// Adds to what the owner's sales of that day are.
+    /// Adds to the owner's sales of that day.
     pub(super) fn count(&mut self, owner: Owner, at: Timestamp, sale: Sale) {
         let place = (sale::start_of_day(at).0, sale.endpoint.clone());
         match self.sales.get_mut(&place) {
@@ -136,7 +135,7 @@ impl Waiting {
         }
     }
 
-    /// What the next batch is made of. Its receipts stay, to be found, until they are [`written`](Self::written).
+    /// Takes the records for the next batch. Its receipts can still be found until they are [`written`](Self::written).
     pub(super) fn take(&mut self) -> Taken {
         let some = self.unbatched.len().min(MAX_BATCH);
         let receipts: Vec<_> = self.unbatched.drain(..some).collect();
@@ -153,7 +152,7 @@ impl Waiting {
         }
     }
 
-    /// Lets go of receipts that are in the store.
+    /// Removes receipts that are in the store.
     pub(super) fn written(&mut self, receipts: &[ReceiptId]) {
         for (owner, _) in receipts.iter().filter_map(|id| self.receipts.remove(id)) {
             if let Some(own) = self.of_owners.get_mut(&owner) {

@@ -1,12 +1,12 @@
 use super::*;
 use crate::network::NETWORKS;
 
-/// A row that says other decimals than 6.
+/// A token whose decimals differ from 6.
 fn of_decimals(decimals: u32) -> Asset {
     Asset { decimals, ..ASSETS[0] }
 }
 
-/// Prices at every edge, and some by chance, always the same.
+/// Prices at all edges, and pseudo-random ones with a fixed seed.
 fn prices() -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(1);
     let chance = (0..500).map(|n| random.u64(..) >> (n % 64));

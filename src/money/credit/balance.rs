@@ -1,4 +1,4 @@
-//! A credit, and what it has: its balance is the ledger's.
+//! A developer credit and its balance, which the ledger keeps.
 
 use std::ops::Deref;
 
@@ -21,45 +21,45 @@ tollhouse_store::json_values!(Holder);
 /// A prepaid balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credit {
-    /// What is left of it.
+    /// The remaining balance.
     #[serde(rename = "balanceUsd")]
     pub balance: MicroUsd,
-    /// Whose it is.
+    /// The credit's record.
     #[serde(flatten)]
     pub holder: Holder,
 }
 
-/// A credit as it is stored, without its balance: payments do not change it.
+/// A credit as it is stored. The balance is separate, so payments do not change this record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// Never given twice.
+    /// Its id, which is never reused.
     pub id: CreditId,
-    /// For admins, and nobody else.
+    /// A label that only admins see.
     pub label: String,
     /// When it was minted.
     pub created_at: Timestamp,
-    /// While an admin has revoked it: it pays for nothing, and what it held is kept here.
+    /// Set while the credit is revoked. It then pays for nothing, and its balance is kept here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revoked>,
-    /// How much of it may go.
+    /// Its spending limits.
     #[serde(default)]
     pub budgets: Budgets,
-    /// The balance, where a version without a ledger wrote it last.
+    /// The last balance that a version without a ledger wrote.
     #[serde(default, rename = "balanceUsd", skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<MicroUsd>,
     pub(super) secret_sha256: SecretHash,
 }
 
-/// Since when a credit is revoked, and what is given back when it is restored.
+/// Time of a revocation, and the amount to return when the credit is restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revoked {
-    /// When an admin decided.
+    /// When it was revoked.
     pub since: Timestamp,
-    /// What was taken.
+    /// The amount that was taken.
     #[serde(rename = "amountUsd")]
     pub amount: MicroUsd,
-    /// Shown to the holder.
+    /// The reason, shown to the holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -73,7 +73,7 @@ impl Deref for Credit {
 }
 
 impl Credit {
-    /// As its holder and admins see it.
+    /// Encodes it as JSON for its holder and admins.
     #[must_use]
     pub fn public(&self) -> Value {
         json!({
@@ -89,14 +89,14 @@ impl Credit {
 }
 
 impl Holder {
-    /// With what it has at the moment.
+    /// Adds the current balance.
     pub(super) async fn with_balance(self, store: &dyn Store) -> Result<Credit, StoreError> {
         let line = LINES.get(store, &(self.id.clone(), BALANCE)).await?;
         Ok(Credit { balance: balance(line), holder: self })
     }
 }
 
-/// The balance that lies beside the movements; nothing moved where there is none. No credit is below zero.
+/// Returns the balance of a row, or zero if there is none. No balance is negative.
 pub(super) fn balance(line: Option<Line>) -> MicroUsd {
     match line {
         Some(Line::Balance(sum)) => MicroUsd(u64::try_from(sum).unwrap_or(0)),

@@ -1,7 +1,7 @@
-//! Budgets: how much of a credit may go in a day, for a call and to a tool, and the switch that has it pay for nothing.
+//! Budgets of a credit: limits per day, per call and per tool, and a switch that freezes it.
 //!
-//! What was spent is a sum for each UTC day, and one for each tool of it: additions of the debit's own commit, which the writer
-//! refuses above the limit. So however many calls end at once, no budget is passed.
+//! Spending is summed per UTC day, and per tool and day. The commit of the debit adds to the sums, and the store
+//! refuses it above the limit. So no budget is exceeded, however many calls end at the same time.
 
 use serde_json::{Value, json};
 use tollhouse_base::{clock::Timestamp, id::CreditId};
@@ -17,18 +17,18 @@ use super::{
 
 const DAYS: Counter<(u32, CreditId, String)> = schema::CREDIT_DAYS.counting();
 
-/// Stands for all tools among those of a day: no slug is empty.
+/// Key of the sum over all tools of a day. No slug is empty.
 const ALL_TOOLS: &str = "";
 
-/// Days of which it is kept what was spent.
+/// Days for which the sums are kept.
 const KEPT_DAYS: u32 = 7;
 
-/// Tools of a day that are told.
+/// Maximum number of tools listed for a day.
 const TOLD_TOOLS: usize = 1_000;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// What a call is to spend, and when.
+/// Amount that a call is about to spend, and when.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spending<'a> {
     pub(super) id: &'a CreditId,
@@ -38,7 +38,7 @@ pub(super) struct Spending<'a> {
 }
 
 impl Spending<'_> {
-    /// What adds it to the sums of its day, which stay within the budget; first that of the day, then that of the tool.
+    /// Returns the additions to the sums of its day and its tool, in this order, which must stay within the budget.
     pub(super) fn added(self, budget: &Budget) -> Batch {
         let (day, by) = (day(self.at), i128::from(self.price.0));
         let within = |limit: Option<MicroUsd>| Limit::Ceiling(limit.map_or(i128::MAX, |limit| limit.0.into()));
@@ -52,7 +52,7 @@ impl Spending<'_> {
         batch
     }
 
-    /// What was spent of its day, as far as the budget asks.
+    /// Reads the sums of its day, as far as the budget limits them.
     pub(super) async fn spent(self, store: &dyn Store, budget: &Budget) -> Result<Spent, StoreError> {
         let of = async |limit: Option<MicroUsd>, tool: &str| match limit {
             Some(_) => spent(store, &(day(self.at), self.id.clone(), tool.to_owned())).await,
@@ -61,7 +61,7 @@ impl Spending<'_> {
         Ok(Spent { all: of(budget.per_day_usd, ALL_TOOLS).await?, tool: of(budget.per_tool_usd, self.slug.as_str()).await? })
     }
 
-    /// Refuses what would pass the budget, of which so much is gone.
+    /// Fails if it exceeds the budget, given the sums so far.
     pub(super) fn check(self, budget: &Budget, spent: &Spent) -> Result<(), OverBudget> {
         let limits = [
             (BudgetKind::PerCall, budget.per_call_usd, 0),
@@ -80,7 +80,7 @@ impl Spending<'_> {
     }
 }
 
-/// Micro-dollars of a day that are gone: of all tools, and of one.
+/// Micro-dollars spent in a day: for all tools, and for one.
 #[derive(Debug)]
 pub(super) struct Spent {
     all: u64,
@@ -88,18 +88,18 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    /// With what calls under way hold.
+    /// Adds the amounts that calls in flight hold.
     pub(super) fn with(self, all: u64, tool: u64) -> Self {
         Self { all: self.all.saturating_add(all), tool: self.tool.saturating_add(tool) }
     }
 }
 
 impl Credits {
-    /// Sets the whole budget of one party; with `onto`, in place of that revision of both alone.
+    /// Replaces the budget set by one party. With `onto`, fails unless the budgets are at that revision.
     ///
     /// # Errors
     ///
-    /// [`CreditError::Unknown`], [`CreditError::Changed`], or the store's.
+    /// [`CreditError::Unknown`], [`CreditError::Changed`], and errors of the store.
     pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget, onto: Option<u64>) -> Result<Credit, CreditError> {
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
@@ -119,11 +119,11 @@ impl Credits {
         Ok(setting.await?.with_balance(&*self.store).await?)
     }
 
-    /// What was spent of a credit today, of all tools and of each, and what is left of its budget.
+    /// Returns today's spending of a credit, in total and per tool, and the rest of its budget.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn today(&self, credit: &Credit) -> Result<Value, StoreError> {
         let (now, budget) = (self.clock.now(), credit.budgets.in_force());
         let rows = DAYS.rows();
@@ -146,11 +146,11 @@ impl Credits {
         }))
     }
 
-    /// Forgets what was spent on days long gone.
+    /// Deletes sums of days that are no longer kept.
     ///
     /// # Errors
     ///
-    /// The store's; the rest goes the next time.
+    /// Errors of the store. The next run deletes the rest.
     pub async fn forget_days(&self) -> Result<(), StoreError> {
         let rows = DAYS.rows();
         let gone = rows.all().before(&day(self.clock.now()).saturating_sub(KEPT_DAYS));
@@ -162,17 +162,17 @@ async fn spent(store: &dyn Store, key: &(u32, CreditId, String)) -> Result<u64, 
     Ok(u64::try_from(DAYS.get(store, key).await?).unwrap_or(0))
 }
 
-/// Nothing where there is no limit.
+/// Returns the rest of a limit, or `None` if there is no limit.
 fn left(limit: Option<MicroUsd>, spent: u64) -> Option<MicroUsd> {
     limit.map(|limit| MicroUsd(limit.0.saturating_sub(spent)))
 }
 
-/// The number of the UTC day of `at`, counted from 1970.
+/// Returns the UTC day of `at`, counted from 1970.
 fn day(at: Timestamp) -> u32 {
     u32::try_from(at.0 / DAY_MS).unwrap_or(u32::MAX)
 }
 
-/// When the day behind that of `at` begins.
+/// Returns the start of the UTC day after `at`.
 fn next_day(at: Timestamp) -> Timestamp {
     Timestamp((at.0 / DAY_MS + 1) * DAY_MS)
 }

@@ -1,80 +1,80 @@
-//! What a budget says, and that a call would pass it.
+//! Budgets, and the error for a call that exceeds one.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_tool::MicroUsd;
 
-/// What one party allows. Nothing said is no limit.
+/// The limits set by one party. A missing field means no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Budget {
-    /// Of a UTC day.
+    /// Limit per UTC day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_day_usd: Option<MicroUsd>,
-    /// Of each call.
+    /// Limit per call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_call_usd: Option<MicroUsd>,
-    /// Of each tool in a UTC day.
+    /// Limit per tool and UTC day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_tool_usd: Option<MicroUsd>,
-    /// Spent in a UTC day, has it told that it is.
+    /// Spending per UTC day that triggers an alert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert_at_usd: Option<MicroUsd>,
-    /// It pays for nothing.
+    /// Whether the credit is frozen and pays for nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub frozen: bool,
 }
 
-/// The budgets of a credit: of what both say the lower holds, and one that has it frozen is enough.
+/// The budgets of a credit. The lower of two limits applies, and either party can freeze the credit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Budgets {
-    /// Set by admins.
+    /// The budget set by admins.
     #[serde(default)]
     pub admin: Budget,
-    /// Set by whoever holds the token.
+    /// The budget set by the token's holder.
     #[serde(default)]
     pub holder: Budget,
-    /// How often either was set.
+    /// Number of times that either was set.
     #[serde(default)]
     pub revision: u64,
 }
 
-/// Who sets a budget.
+/// The party that sets a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
     /// An admin.
     Admin,
-    /// Whoever holds the token.
+    /// The holder of the token.
     Holder,
 }
 
-/// Which limit a call would pass.
+/// A kind of limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum BudgetKind {
-    /// Of a UTC day.
+    /// The limit per UTC day.
     PerDay,
-    /// Of each call.
+    /// The limit per call.
     PerCall,
-    /// Of each tool in a UTC day.
+    /// The limit per tool and UTC day.
     PerTool,
 }
 
-/// A budget that a call would pass.
+/// The budget that a call would exceed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("the credit's budget {} is {limit_usd} USD, {spent_usd} USD of it are spent or held by calls under way, and the call costs {price_usd} USD", .kind.words())]
 pub struct OverBudget {
-    /// Which one.
+    /// The kind of limit.
     pub kind: BudgetKind,
-    /// Its limit.
+    /// The limit.
     pub limit_usd: MicroUsd,
-    /// What of it is gone.
+    /// The amount already spent.
     pub spent_usd: MicroUsd,
-    /// What the call costs.
+    /// The price of the call.
     pub price_usd: MicroUsd,
-    /// When it is whole again; never for that of a call.
+    /// When the budget resets. `None` for the limit per call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resets_at: Option<Timestamp>,
 }
@@ -90,7 +90,7 @@ impl BudgetKind {
 }
 
 impl Budgets {
-    /// What holds: the lower of each.
+    /// Returns the limits in force: the lower of each.
     #[must_use]
     pub fn in_force(&self) -> Budget {
         let lower = |of: fn(&Budget) -> Option<MicroUsd>| [of(&self.admin), of(&self.holder)].into_iter().flatten().min();

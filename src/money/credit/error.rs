@@ -1,15 +1,15 @@
-//! Why a credit is not made, found or changed.
+//! Errors of developer credits.
 
 use tollhouse_store::StoreError;
 use tollhouse_tool::{MicroUsd, texts};
 
-/// Longest label, in characters.
+/// Maximum length of a label, in characters.
 pub(super) const MAX_LABEL: usize = texts::MAX_CREDIT_LABEL;
 
-/// Longest reason of an admin's, in characters.
+/// Maximum length of an admin's reason, in characters.
 pub(super) const MAX_REASON: usize = texts::MAX_DECISION_REASON;
 
-/// Why a credit was not made or found.
+/// Why a credit was not created, found or changed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum CreditError {
@@ -23,7 +23,7 @@ pub enum CreditError {
     Revoked,
     #[error("the credit is not revoked")]
     NotRevoked,
-    /// It holds the revision that there is.
+    /// Carries the current revision.
     #[error("the budgets are at revision {0}")]
     Changed(u64),
     #[error("a reason has at most {MAX_REASON} characters")]

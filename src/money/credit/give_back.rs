@@ -1,4 +1,4 @@
-//! Giving back to a credit what a call cost.
+//! Refunds the price of a call to a credit.
 
 use tollhouse_base::{
     clock::Timestamp,
@@ -14,25 +14,25 @@ use super::{
     line::{Movement, MovementKind},
 };
 
-/// What a call cost, or a part of it.
+/// A full or partial refund of a call.
 pub(crate) struct GivenBack<'a> {
-    /// Whose it was.
+    /// The credit that paid.
     pub(crate) credit: &'a CreditId,
-    /// The number of its movement.
+    /// Number of the refund's movement.
     pub(crate) number: u64,
-    /// When it is given.
+    /// Time of the refund.
     pub(crate) at: Timestamp,
-    /// How much of it.
+    /// The refunded amount.
     pub(crate) amount: MicroUsd,
-    /// Of the call.
+    /// Receipt of the call.
     pub(crate) receipt: &'a ReceiptId,
-    /// What was called.
+    /// The called tool.
     pub(crate) slug: &'a Slug,
 }
 
 impl Credits {
-    /// Enters the movement of a refund in the commit of `tx`, whose posting adds it to the balance. What was spent of its budgets
-    /// stays spent.
+    /// Adds the movement of a refund to `tx`, whose posting adds it to the balance. The budgets still count the amount
+    /// as spent.
     pub(crate) async fn give_back(tx: &mut Tx<'_>, given: GivenBack<'_>) -> Result<(), CreditError> {
         let GivenBack { credit, number, at, amount, receipt, slug } = given;
         if tx.get(&CREDITS, credit).await?.ok_or(CreditError::Unknown)?.revoked.is_some() {

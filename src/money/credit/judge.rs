@@ -1,4 +1,4 @@
-//! Revoking a credit, and restoring it.
+//! Revokes and restores credits.
 
 use serde::Deserialize;
 use tollhouse_base::id::CreditId;
@@ -18,30 +18,30 @@ use crate::ledger::{Cause, Dollars, Posting};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreditVerdict {
-    /// What an admin decided.
+    /// The decision.
     pub decision: CreditDecision,
-    /// Shown to the holder.
+    /// The reason, shown to the holder.
     pub reason: Option<String>,
 }
 
-/// What an admin can do about a credit.
+/// An admin's decision about a credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CreditDecision {
-    /// Takes what is left, until it is undone.
+    /// Takes the remaining balance until the credit is restored.
     Revoke,
-    /// Undoes that.
+    /// Undoes a revocation.
     Restore,
 }
 
 impl Credits {
-    /// Revokes a credit, or restores it: what it holds is taken whole, or given back whole. A call under way that was admitted
-    /// with it is settled before, or refused.
+    /// Revokes or restores a credit. The whole balance is taken or returned. A call in flight that was admitted with
+    /// the credit is either settled before or refused.
     ///
     /// # Errors
     ///
-    /// An id that is not known, [`CreditError::Revoked`] or [`CreditError::NotRevoked`] where there is nothing to do, a reason
-    /// that is too long, or the store's.
+    /// An unknown id; [`CreditError::Revoked`] or [`CreditError::NotRevoked`] if there is nothing to do; a reason that
+    /// is too long; errors of the store.
     pub async fn judge(&self, id: &CreditId, verdict: &CreditVerdict) -> Result<Credit, CreditError> {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(CreditError::Reason);
@@ -55,8 +55,8 @@ impl Credits {
         }
     }
 
-    /// Has it pay for nothing any more: debits want the record as it was. What a crash leaves here is not taken, and there when
-    /// the credit is restored.
+    /// Stops the credit from paying: debits require an unchanged record. If the host crashes after this, the balance is
+    /// not taken and is still there when the credit is restored.
     async fn stop(&self, id: &CreditId, reason: Option<&str>) -> Result<(), CreditError> {
         let stopping = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
@@ -71,7 +71,7 @@ impl Credits {
         stopping.await
     }
 
-    /// Takes what is left of a credit that pays for nothing: nobody changes its balance meanwhile.
+    /// Takes the balance of a stopped credit, which nothing changes meanwhile.
     async fn take_rest(&self, id: &CreditId) -> Result<Credit, CreditError> {
         let taking = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
@@ -97,7 +97,7 @@ impl Credits {
         Ok(restoring.await?.with_balance(&*self.store).await?)
     }
 
-    /// What moves `amount` between the credit and what was revoked of it.
+    /// Returns the rows that move `amount` between the credit and its revoked amount.
     fn moved(&self, id: &CreditId, kind: MovementKind, amount: MicroUsd) -> Batch {
         let at = self.clock.now();
         let number = number::next(at);

@@ -1,4 +1,4 @@
-//! What moved a balance, and beside it the balance.
+//! Movements of a balance, and the balance next to them.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{clock::Timestamp, id::CreditId};
@@ -14,12 +14,12 @@ tollhouse_store::json_values!(Movement);
 pub struct Movement {
     /// When it moved.
     pub at: Timestamp,
-    /// Why it moved.
+    /// The reason of the change.
     pub kind: MovementKind,
-    /// What moved, whichever way.
+    /// The amount, always positive.
     #[serde(rename = "amountUsd")]
     pub amount: MicroUsd,
-    /// What was bought, of a debit; of a refund what is given back.
+    /// Receipt of the call that a debit paid for or a refund returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<String>,
     /// The tool that was paid for.
@@ -27,26 +27,26 @@ pub struct Movement {
     pub slug: Option<Slug>,
 }
 
-/// Which way a movement goes.
+/// The kind of a movement, which also gives its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MovementKind {
     /// Adds to the balance.
     Mint,
-    /// Takes from it.
+    /// Subtracts from the balance.
     Debit,
-    /// Takes all of it.
+    /// Subtracts the whole balance.
     Revoke,
-    /// Adds what was revoked.
+    /// Adds the revoked amount.
     Restore,
-    /// Adds what a call cost, or a part of it.
+    /// Adds a full or partial refund of a call.
     Refund,
 }
 
-/// A row of a credit: one scan, which is one moment, sees all of them.
+/// A row of a credit. One scan reads all of them from one snapshot.
 #[derive(Debug)]
 pub(crate) enum Line {
-    /// Behind the last movement.
+    /// The balance. It sorts after the last movement.
     Balance(i128),
     Movement(Movement),
 }
@@ -77,12 +77,12 @@ impl Value for Line {
 }
 
 impl Movement {
-    /// One that bought nothing.
+    /// Constructs a movement without a receipt.
     pub(super) fn plain(at: Timestamp, kind: MovementKind, amount: MicroUsd) -> Self {
         Self { at, kind, amount, receipt_id: None, slug: None }
     }
 
-    /// What it adds to the balance; below zero what it takes.
+    /// Returns the signed change of the balance.
     pub(crate) fn change(&self) -> i128 {
         match self.kind {
             MovementKind::Mint | MovementKind::Restore | MovementKind::Refund => self.amount.0.into(),
@@ -90,7 +90,7 @@ impl Movement {
         }
     }
 
-    /// What enters it among those of a credit, under a number of its own.
+    /// Returns the rows that store it under a number of its credit.
     pub(super) fn stored(self, id: &CreditId, number: u64) -> Batch {
         let mut batch = Batch::new();
         batch.insert(&LINES, &(id.clone(), number), &Line::Movement(self));

@@ -1,4 +1,4 @@
-//! Minting: credits that admins make or add to, once under each name.
+//! Minting: admins create credits or add to them, once per idempotency key.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_account::credential::{self, SecretHash};
@@ -22,16 +22,16 @@ use crate::{
 const MINTINGS: Table<String, Done> = schema::MINTINGS.holding();
 tollhouse_store::json_values!(Done);
 
-/// A credit just made.
+/// A newly created credit.
 #[derive(Debug)]
 pub struct Minted {
-    /// Shown once: absent when the credit was made before, under the same name.
+    /// The token, shown once. `None` if the credit was created before with the same key.
     pub token: Option<String>,
-    /// The balance, as it is now.
+    /// The credit with its current balance.
     pub credit: Credit,
 }
 
-/// The name of a minting or a refund, so that it happens once however often it is asked for.
+/// Idempotency key of a minting or a refund.
 #[derive(Debug, Clone)]
 pub struct Once {
     pub(crate) key: String,
@@ -39,7 +39,7 @@ pub struct Once {
 }
 
 impl Once {
-    /// `key` is the client's; `request` the hash of what it asks for.
+    /// Constructs it from the client's `key` and the hash of its `request`.
     ///
     /// # Errors
     ///
@@ -49,20 +49,20 @@ impl Once {
     }
 }
 
-/// What was minted under a name. Kept as long as the movement that it made.
+/// The result of a minting, stored by its idempotency key. It is kept as long as the movement that it made.
 #[derive(Debug, Serialize, Deserialize)]
 struct Done {
     request: String,
-    /// As it was then.
+    /// The credit at that time.
     credit: Credit,
 }
 
 impl Credits {
-    /// Makes a credit; if one was made under the same name already, answers that.
+    /// Creates a credit, or returns the one that was created with the same key.
     ///
     /// # Errors
     ///
-    /// No amount, a label that is too long, a name that was given to something else, or the store's.
+    /// A zero amount, a label that is too long, a key that was used for another request, or errors of the store.
     pub async fn mint(&self, amount: MicroUsd, label: &str, once: Option<&Once>) -> Result<Minted, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
@@ -97,7 +97,7 @@ impl Credits {
                 tracing::info!(credit.id = %credit.id, "a credit was minted");
                 Ok(Minted { token: Some(token), credit })
             }
-            // A twin was faster.
+            // A concurrent request with the same key was faster.
             Err(StoreError::Conflict) => {
                 self.done(once).await?.map(|credit| Minted { token: None, credit }).ok_or(StoreError::Conflict.into())
             }
@@ -105,12 +105,12 @@ impl Credits {
         }
     }
 
-    /// Adds to a credit that is there; answers it as it was then, if that was done under the same name already.
+    /// Adds to a credit. If that was already done with the same key, returns the credit as of then.
     ///
     /// # Errors
     ///
-    /// No amount, an id that is not known, a credit that is revoked, a balance that would be too large, a name that was given
-    /// to something else, or the store's.
+    /// A zero amount, an unknown id, a revoked credit, a balance that would be too large, a key that was used for
+    /// another request, or errors of the store.
     pub async fn top_up(&self, id: &CreditId, amount: MicroUsd, once: Option<&Once>) -> Result<Credit, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
@@ -136,7 +136,7 @@ impl Credits {
             tx.answer((credit, true))
         });
         let (credit, added) = topping.await.map_err(|error| match error {
-            // Others added to it meanwhile.
+            // Concurrent requests added to it.
             CreditError::Store(StoreError::Beyond { .. }) => CreditError::TooMuch,
             error => error,
         })?;
@@ -146,7 +146,7 @@ impl Credits {
         Ok(credit)
     }
 
-    /// What adds `amount` to a credit.
+    /// Returns the rows that add `amount` to a credit.
     fn minted(&self, id: &CreditId, amount: MicroUsd) -> Batch {
         let at = self.clock.now();
         let number = number::next(at);
@@ -154,7 +154,7 @@ impl Credits {
         Movement::plain(at, MovementKind::Mint, amount).stored(id, number).and(posting.stored())
     }
 
-    /// What was minted under the name.
+    /// Returns the result stored for the key.
     async fn done(&self, once: Option<&Once>) -> Result<Option<Credit>, CreditError> {
         let Some(once) = once else { return Ok(None) };
         let Some(done) = MINTINGS.get(&*self.store, &once.key).await? else { return Ok(None) };

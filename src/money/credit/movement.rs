@@ -1,4 +1,4 @@
-//! Reading what moved a balance.
+//! Reads the movements of a balance.
 
 use std::{fmt, num::ParseIntError, str::FromStr};
 
@@ -13,43 +13,43 @@ use super::{
     number::BALANCE,
 };
 
-/// A movement as it is read: the balance is not stored with it, for it is not known before the commit has happened.
+/// A movement with the balance after it. The balance is not stored with it, because it is not known before the commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Moved {
-    /// What moved.
+    /// The movement.
     #[serde(flatten)]
     pub movement: Movement,
-    /// What the balance was after it, in the order in which they are read.
+    /// The balance after it, in the order in which movements are read.
     #[serde(rename = "balanceUsd")]
     pub balance: UsdChange,
 }
 
-/// Movements, newest first.
+/// A page of movements, newest first.
 #[derive(Debug)]
 pub struct Movements {
-    /// Those that are wanted, up to the limit.
+    /// The movements, up to the limit.
     pub movements: Vec<Moved>,
-    /// The place to go on from, while there are older ones.
+    /// The position of the next page, if there are older movements.
     pub next: Option<MovementPlace>,
 }
 
-/// A place in the list of a credit's movements.
+/// A position in the list of a credit's movements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MovementPlace {
-    /// The number of the last one that was read.
+    /// Number of the last movement that was read.
     before: u64,
-    /// What the balance was before that one.
+    /// The balance before that movement.
     balance: i128,
 }
 
 impl Credits {
-    /// At most `limit` movements of a credit, newest first, from behind `place`.
+    /// Returns at most `limit` movements of a credit, newest first, starting after `place`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn movements(&self, id: &CreditId, place: Option<MovementPlace>, limit: usize) -> Result<Movements, StoreError> {
-        // Where the balance is not known it lies before the newest of them, in one scan, which is one moment.
+        // The first page reads the balance in the same scan, and so from the same snapshot.
         let (range, rows) = match place {
             Some(place) => (LINES.under(id).before(&(id.clone(), place.before)), limit + 1),
             None => (LINES.under(id), limit + 2),

@@ -1,16 +1,16 @@
-//! Numbers of movements: in the order in which they were decided.
+//! Numbers of movements, in the order in which they were decided.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollhouse_base::clock::Timestamp;
 
-/// Stands behind the numbers of all movements: where the balance is, so that one scan sees both.
+/// Number of the balance row. It sorts after all movements, so that one scan reads both.
 pub(crate) const BALANCE: u64 = u64::MAX;
 
-/// Bits below those of the time: so many of one millisecond are told apart.
+/// Bits below the time, which number the movements of one millisecond.
 const WITHIN: u32 = 22;
 
-/// A number above those before it, also where the clock was put back. Those of versions that counted are below.
+/// Returns a number above all earlier ones, even if the clock was set back. Numbers of versions that counted are lower.
 pub(crate) fn next(at: Timestamp) -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last, at)));

@@ -1,4 +1,4 @@
-//! Spending: what a call under way holds of a balance, and its debit.
+//! Reserves and debits the price of a call in flight.
 
 use std::{
     collections::hash_map::Entry,
@@ -18,18 +18,18 @@ use super::{
 };
 use crate::Refusal;
 
-/// An amount of a credit that a call under way may need. Dropping it gives it back.
+/// An amount of a credit that is reserved for a call in flight. Dropping it releases the amount.
 pub(crate) struct Hold {
     credits: Arc<Credits>,
     pub(crate) id: CreditId,
     pub(crate) amount: MicroUsd,
-    /// Of what is called.
+    /// The called tool.
     slug: Slug,
 }
 
 impl Credits {
-    /// Holds `amount` for a call of `slug`, if with all that other calls hold it is within the credit's budgets, and the balance is
-    /// enough. Of calls that come at once, no more are let in than can be paid.
+    /// Reserves `amount` for a call of `slug` if the budgets and the balance suffice for it and all other reservations.
+    /// Of concurrent calls, no more are admitted than can be paid.
     pub(crate) async fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Result<Hold, Refusal> {
         let budget = credit.budgets.in_force();
         let spending = Spending { id: &credit.id, slug, price: amount, at: self.clock.now() };
@@ -42,14 +42,14 @@ impl Credits {
         let needed = by_all.checked_add(amount.0).filter(|needed| *needed <= credit.balance.0);
         let needed = needed.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: amount })?;
         held.insert(all, needed);
-        // No more than of all tools, which was counted.
+        // It cannot overflow: it is at most the sum of all tools, which was checked.
         held.insert(tool, by_tool + amount.0);
         drop(held);
         Ok(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
     }
 
-    /// Enters the debit of what is held, in the commit of `tx`, whose posting takes it from the balance. False when the credit
-    /// pays for nothing any more. Commits of others do not stand in its way, but for those that change the credit's record.
+    /// Adds the debit of the reserved amount to `tx`, whose posting takes it from the balance. Returns false if the
+    /// credit no longer pays. Only commits that change the credit's record conflict with it.
     pub(crate) async fn debit(&self, tx: &mut Tx<'_>, hold: &Hold, receipt_id: &str) -> Result<bool, StoreError> {
         let Some(holder) = tx.get(&CREDITS, &hold.id).await? else { return Ok(false) };
         let budget = holder.budgets.in_force();
@@ -67,7 +67,7 @@ impl Credits {
 }
 
 impl Hold {
-    /// Holds no more than `amount` from now on, where that is less: what the call has come to cost.
+    /// Reduces the reservation to `amount`, the actual price of the call, if that is lower.
     pub(crate) fn narrow(&mut self, amount: MicroUsd) {
         let Some(less) = self.amount.0.checked_sub(amount.0) else { return };
         self.give_back(less);

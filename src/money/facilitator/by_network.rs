@@ -1,4 +1,4 @@
-//! Who settles on which network.
+//! The facilitator of each network.
 
 use std::{fmt, sync::Arc};
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use super::{Facilitator, SettleOutcome, Verdict, view::ChainView};
 use crate::{Begun, Network, Payment, network::NETWORKS};
 
-/// Who settles on which network: one to each.
+/// The facilitators, one per network.
 #[derive(Clone)]
 pub struct Facilitators(Vec<(&'static Network, Arc<dyn Facilitator>)>);
 
-/// In the order of the settings.
+/// Keeps the order of the settings.
 impl FromIterator<(&'static Network, Arc<dyn Facilitator>)> for Facilitators {
     fn from_iter<T: IntoIterator<Item = (&'static Network, Arc<dyn Facilitator>)>>(each: T) -> Self {
         Self(each.into_iter().collect())
     }
 }
 
-/// One for all networks.
+/// Uses one facilitator for all networks.
 impl<F: Facilitator> From<Arc<F>> for Facilitators {
     fn from(facilitator: Arc<F>) -> Self {
         NETWORKS.iter().map(|network| (*network, Arc::clone(&facilitator) as _)).collect()
@@ -33,29 +33,30 @@ impl fmt::Debug for Facilitators {
 }
 
 impl Facilitators {
-    /// That of a network. Where there is none it is one that admits nothing, and leaves open what is.
+    /// Returns the facilitator of a network. If there is none, returns one that admits nothing and leaves settlements
+    /// open.
     pub(crate) fn of(&self, network: &Network) -> &dyn Facilitator {
         self.0.iter().find(|(known, _)| *known == network).map_or(&Nobody, |(_, facilitator)| &**facilitator)
     }
 
-    /// The networks whose chain can be asked.
+    /// Returns the networks whose chain can be read.
     pub(crate) fn chains(&self) -> impl Iterator<Item = (&'static Network, Arc<dyn ChainView>)> {
         self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.chain()?)))
     }
 
-    /// Whether the money is play money: on one network, and then on all.
+    /// Returns whether the money is play money. It is so on all networks or on none.
     #[must_use]
     pub fn simulated(&self) -> bool {
         self.0.iter().any(|(_, facilitator)| facilitator.simulated())
     }
 
-    /// How the first one fares that tells it, for operators.
+    /// Returns the first available status, for operators.
     #[must_use]
     pub fn status(&self) -> Option<Value> {
         self.0.iter().find_map(|(_, facilitator)| facilitator.status())
     }
 
-    /// How each fares, by network.
+    /// Returns the status of each facilitator by network.
     #[must_use]
     pub fn statuses(&self) -> Value {
         let told = self.0.iter().map(|(network, facilitator)| {
@@ -65,7 +66,7 @@ impl Facilitators {
     }
 }
 
-/// Who settles on a network that the settings do not name any more.
+/// The facilitator of a network that the settings no longer name.
 struct Nobody;
 
 impl Nobody {

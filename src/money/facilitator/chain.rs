@@ -1,4 +1,4 @@
-//! The chain, where it alone knows what became of a payment.
+//! Reads from the chain how a payment ended.
 
 pub(crate) mod events;
 pub(crate) mod judge;

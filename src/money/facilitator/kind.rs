@@ -1,4 +1,4 @@
-//! The facilitators there are, and the making of each.
+//! The kinds of facilitators, and their construction.
 
 pub(crate) mod evm;
 pub(crate) mod ledger;
@@ -23,7 +23,7 @@ pub use self::{reach::Reached, remote::FacilitatorAccess};
 use super::{Facilitator, by_network::Facilitators, chain::node::Node};
 use crate::{Asset, ConfigError, Family, Network};
 
-/// Who verifies and settles, as settings name it.
+/// A kind of facilitator, as named in the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum FacilitatorKind {
@@ -36,49 +36,49 @@ pub enum FacilitatorKind {
     Evm,
 }
 
-/// As settings name it.
+/// Formats the name used in the settings.
 impl fmt::Display for FacilitatorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }
 
-/// Who settles on a network, and where.
+/// The facilitator of a network, as configured.
 pub struct Site<'a> {
     /// The network.
     pub network: &'static Network,
-    /// What kind of a facilitator.
+    /// The kind of facilitator.
     pub kind: FacilitatorKind,
-    /// Where it is, if it is elsewhere.
+    /// Its URL, if it is remote.
     pub url: Option<&'a str>,
-    /// By what it knows us, if it is elsewhere.
+    /// Its credentials, if it is remote.
     pub access: &'a FacilitatorAccess,
-    /// A node of the network, to look settlements up at.
+    /// URL of a node of the network, for looking up settlements.
     pub rpc_url: Option<&'a str>,
-    /// Blocks that a settlement needs before it counts, its own among them.
+    /// Number of blocks that a settlement needs to count, including its own.
     pub confirmations: u64,
 }
 
-/// What facilitators are made with.
+/// The dependencies for constructing facilitators.
 pub struct Means<'a> {
-    /// One for each network, in the order of the settings.
+    /// One site per network, in the order of the settings.
     pub sites: &'a [Site<'a>],
-    /// The token that is meant where none is named.
+    /// The default token.
     pub asset: &'static Asset,
-    /// What pays the gas of transactions of our own: 32 bytes in hex.
+    /// Private key that pays the gas of our own transactions: 32 bytes in hex.
     pub gas_key: Option<&'a str>,
-    /// Where a ledger of our own is kept, and what hosts that share it have counted of their key.
+    /// Store of the simulated ledger and of nonces that hosts share.
     pub store: &'a Arc<dyn Store>,
-    /// The time that a ledger of our own goes by.
+    /// Clock of the simulated ledger.
     pub clock: &'a Clock,
 }
 
 impl Facilitators {
-    /// Those of the settings, and the ledger that they settle on where that is our own.
+    /// Constructs the configured facilitators, and the simulated ledger if one uses it.
     ///
     /// # Errors
     ///
-    /// An address that is no URL, a key that is none.
+    /// An invalid URL or key.
     pub fn start(with: &Means<'_>) -> Result<(Self, Option<Arc<Ledger>>), ConfigError> {
         let plays = with.sites.iter().any(|site| site.kind.plays());
         let ledger = plays.then(|| Arc::new(Ledger::new(Arc::clone(with.store), with.asset)));
@@ -104,7 +104,7 @@ impl Site<'_> {
         })
     }
 
-    /// The node that settlements are looked up at, if there is one.
+    /// Returns the node for looking up settlements, if one is configured.
     fn node(&self) -> Result<Option<Arc<Node>>, ConfigError> {
         let network = self.network.caip2;
         match (self.network.family, self.rpc_url) {
@@ -124,7 +124,7 @@ impl Site<'_> {
 }
 
 impl FacilitatorKind {
-    /// Whether it moves play money: then no address to pay to has to be set, and strangers are not to rely on it.
+    /// Returns whether it moves play money. Then no payout address is required, and the host is not for public use.
     #[must_use]
     pub fn plays(self) -> bool {
         match self {
@@ -133,7 +133,7 @@ impl FacilitatorKind {
         }
     }
 
-    /// Whether it is elsewhere, at an address that has to be set.
+    /// Returns whether it is remote and needs a URL.
     #[must_use]
     pub fn elsewhere(self) -> bool {
         match self {
@@ -142,7 +142,7 @@ impl FacilitatorKind {
         }
     }
 
-    /// Whether it sends transactions of its own, for which a node and a key have to be set.
+    /// Returns whether it sends its own transactions, which needs a node and a key.
     #[must_use]
     pub fn sends(self) -> bool {
         match self {
@@ -151,7 +151,7 @@ impl FacilitatorKind {
         }
     }
 
-    /// Whether it settles on networks of this family.
+    /// Returns whether it settles on networks of this family.
     #[must_use]
     pub fn settles_on(self, family: Family) -> bool {
         match (self, family) {

@@ -1,4 +1,4 @@
-//! Questions in JSON over HTTP, to those whom the settings name.
+//! JSON requests over HTTP to configured servers.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use tollhouse_telemetry as telemetry;
 
 use crate::ConfigError;
 
-/// Largest answer that is read, in bytes.
+/// Maximum size of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
 
-/// How long a connection may take.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Asks, and reads what is answered, within bounds.
+/// Sends requests, and reads answers within limits.
 #[derive(Debug)]
 pub(crate) struct Poster(Client);
 
-/// What came back.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// JSON, whatever the status.
+    /// JSON, with any status.
     Json(StatusCode, Value),
     /// There was no connection: nothing was sent.
     Unsent(String),
-    /// Nothing that reads. It may have been heard.
+    /// There was no readable answer. The request may have arrived.
     Nothing(String),
-    /// More than is read of an answer.
+    /// The answer exceeds the maximum size.
     TooLarge(String),
 }
 
@@ -46,7 +46,7 @@ impl Poster {
     }
 }
 
-/// The question, in the trace of the call that it is asked for.
+/// Adds the trace context of the current call to a request.
 fn traced(question: RequestBuilder) -> RequestBuilder {
     let Some((parent, state)) = telemetry::onward() else { return question };
     let question = question.header("traceparent", parent);
@@ -81,7 +81,7 @@ async fn answered(question: RequestBuilder, patience: Duration) -> Answer {
     }
 }
 
-/// An error with its causes, and without the address: that of a node has its key in it.
+/// Formats an error with its causes, without the URL, which may contain a node's key.
 fn named(error: reqwest::Error) -> String {
     let error = error.without_url();
     let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
@@ -101,7 +101,7 @@ mod tests {
         Poster::new().unwrap().post(url, HeaderMap::new(), &Value::Null, Duration::from_secs(10)).await
     }
 
-    /// What is made of `said`, after which the connection ends.
+    /// Returns the answer parsed from `said`, after which the connection ends.
     async fn told(said: &'static str) -> Answer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/with-a-key", listener.local_addr().unwrap());

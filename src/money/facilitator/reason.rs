@@ -1,19 +1,19 @@
-//! What payers are told of a facilitator's "no": a code of this table, in these words. The facilitator's own go to the log.
+//! Refusals as payers see them: a code and message from this table. The facilitator's own message is only logged.
 
 use super::cut;
 
-/// When a facilitator finds a reason: what it says of the money.
+/// The stage at which a facilitator finds a reason, which shows whether money may have moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// By looking at the payment, before it sends anything.
+    /// While checking the payment, before it sends anything.
     Before,
-    /// By a trial of the transfer, which fails likewise where the nonce is spent.
+    /// In a simulation of the transfer, which also fails if the nonce is spent.
     Trial,
-    /// By what became of the nonce or of a transaction: money may have moved.
+    /// From the state of the nonce or a transaction: money may have moved.
     After,
 }
 
-/// Codes of x402 and of its servers, what each says, and when it is found.
+/// Codes of x402 and of its servers, their messages, and when they are found.
 const REASONS: &[(&str, &str, Found)] = &[
     ("insufficient_funds", "the payer has too little of the token", Found::Before),
     ("invalid_exact_evm_insufficient_balance", "the payer has too little of the token", Found::Before),
@@ -71,13 +71,13 @@ const REASONS: &[(&str, &str, Found)] = &[
     ("invalid_payment", OTHER.1, Found::Before),
 ];
 
-/// What every other reason is told as.
+/// Code and message for all other reasons.
 const OTHER: (&str, &str) = ("invalid_payment", "the facilitator does not take this payment");
 
-/// Longest reason that is logged, in characters.
+/// Maximum length of a logged reason, in characters.
 const MAX_LOGGED: usize = 200;
 
-/// What a payer is told of a refusal.
+/// A refusal as the payer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) code: &'static str,
@@ -85,20 +85,20 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Of a reason that a facilitator gives; other than itself where that is none that we know.
+    /// Looks up a facilitator's reason. Unknown ones become [`OTHER`].
     pub(super) fn of(reason: &str) -> Self {
         let known = REASONS.iter().find(|(code, ..)| *code == reason);
         let (code, sentence) = known.map_or(OTHER, |(code, sentence, _)| (*code, *sentence));
         Self { code, sentence }
     }
 
-    /// When a facilitator finds this reason; `None` of one that is not in the table.
+    /// Returns when a facilitator finds this reason, or `None` if it is not in the table.
     pub(super) fn found(reason: &str) -> Option<Found> {
         REASONS.iter().find(|(code, ..)| *code == reason).map(|(.., found)| *found)
     }
 }
 
-/// A text of a facilitator's, for the log: on one line, and cut to length.
+/// Formats a facilitator's text for the log: on one line, and truncated.
 pub(super) fn logged(text: &str) -> String {
     cut(text, MAX_LOGGED).escape_debug().to_string()
 }

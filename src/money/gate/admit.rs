@@ -1,4 +1,4 @@
-//! Whether what is offered admits a call.
+//! Decides whether an offered payment admits a call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,19 +19,19 @@ use crate::{
     offered::checked_key, terms::SETTLE_MARGIN, x402::offer::Shown,
 };
 
-/// Longest time that an authorisation may still be valid when it is shown: as long as its record must be kept. Clients
-/// sign for the minutes that the terms ask for.
+/// Maximum remaining validity of an authorization, since its record must be kept that long. Clients sign for the
+/// minutes that the terms require.
 const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How long a balance is waited for, beside the verification of a payment.
+/// Timeout for reading a balance, concurrently with the verification.
 const BALANCE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long an idempotency key of a credit names the same call, from its first use.
+/// How long an idempotency key of a credit identifies the same call, from its first use.
 const KEY_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl Gate {
-    /// Verifies what is offered and reserves it for the request with this [`binding`](super::binding()). What was seen before is
-    /// looked up before today's terms are matched: they may be others than those that it was paid under.
+    /// Verifies an offered payment, and reserves it for the request with this [`binding`](super::binding()). Payments
+    /// seen before are looked up before the current terms are matched, since they may have been paid under other terms.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Gate {
             funds: Funds::Balance,
             is_customer: false,
         };
-        // The payer may be anybody still: no place is taken before the payment is verified.
+        // The payer is not verified yet, so no slot is taken before.
         if let Err(slowed) = self.throttle.check(&running) {
             let _alone = self.twin(&id).await;
             return self.seen_or(&id, &digest, request, slowed_by(slowed)).await;
@@ -84,7 +84,7 @@ impl Gate {
             Verdict::Valid => false,
             Verdict::Invalid { .. } if self.has_moved(&id, &digest, &payment, request).await? => true,
             Verdict::Invalid { reason, message } => {
-                // It may have been spent by a twin that was faster than the facilitator.
+                // A concurrent request may have spent it before the facilitator answered.
                 let message = with_flaw(message, &reason, &payment);
                 return self.seen_or(&id, &digest, request, Refusal::Invalid { reason, message }).await;
             }
@@ -93,7 +93,7 @@ impl Gate {
                 return Err(Refusal::FacilitatorUnavailable(why));
             }
         };
-        // Money that has moved is not in the balance any more.
+        // Money that has moved is no longer in the balance.
         let balance = balance.ok().flatten().filter(|_| !has_moved);
         if balance.is_none() {
             running.funds = Funds::Untold;
@@ -109,9 +109,9 @@ impl Gate {
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
     }
 
-    /// Whether a payment whose settlement was refused here, for the same request, has moved its money to this host after all: a
-    /// facilitator can refuse a payment and send it later. Nobody's word counts but that of the chain, of the last hour: the settlement
-    /// of another run finds the same.
+    /// Returns whether a payment whose settlement was refused here, for the same request, has moved its money to this
+    /// host after all. A facilitator can refuse a payment and send it later. Only the chain is trusted, and only for
+    /// the last hour, because an older search would find the settlement of another run.
     async fn has_moved(&self, id: &PaymentId, digest: &str, payment: &Payment, request: &Request<'_>) -> Result<bool, Refusal> {
         let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(false) };
         if record.state != State::Refused || record.digest != digest || record.request != request.binding {
@@ -126,7 +126,7 @@ impl Gate {
         Ok(matches!(found, SettleOutcome::Settled(_)))
     }
 
-    /// Takes of all limits what a run with this payment needs.
+    /// Takes the shares of all limits that a run with this payment needs.
     fn hold(&self, running: Running, payment: &Payment, balance: Option<u128>) -> Result<Held, Refusal> {
         let tried = payment.tried_gas();
         let gas = tried.map(|tried| self.gas.hold((&running).into(), tried)).transpose().map_err(|refused| match refused {
@@ -141,7 +141,7 @@ impl Gate {
         Ok(Held { place, purse, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
     }
 
-    /// The refusal of a payment, unless it has bought, or is buying, what is asked for: by a request that came at the same time.
+    /// Refuses a payment, unless a concurrent request has already bought, or is buying, the same call with it.
     async fn seen_or(&self, id: &PaymentId, digest: &str, request: &Request<'_>, refusal: Refusal) -> Result<Admit, Refusal> {
         match self.seen(id, digest, request.binding).await? {
             Some(seen) => Ok(seen.into()),
@@ -149,15 +149,15 @@ impl Gate {
         }
     }
 
-    /// Waits until no other request with this payment is being bound. Nobody is asked but the store while it is held.
+    /// Waits until no other request with this payment is being bound. While the lock is held, only the store is asked.
     async fn twin(&self, id: &PaymentId) -> tokio::sync::MutexGuard<'_, ()> {
         let place = id.to_string().bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % self.twins.len();
         self.twins[place].lock().await
     }
 
-    /// Until when an authorisation can be shown, in milliseconds since 1970. An expired one is refused whatever the
-    /// facilitator says: the record that it is spent may be gone.
-    /// What ends before it can be settled is refused before the work.
+    /// Returns until when an authorization can be used, in milliseconds since 1970. An expired one is refused even if
+    /// the facilitator accepts it, because the record that it is spent may be deleted. One that expires before it can
+    /// be settled is refused before the run.
     fn valid_until(&self, payment: &Payment, terms: &Terms) -> Result<u64, Refusal> {
         let now = self.clock.now().0;
         let most = u64::try_from(MAX_VALIDITY.as_millis()).unwrap_or(u64::MAX);
@@ -186,7 +186,7 @@ impl Gate {
         let known = key.map(|key| credit_known(&credit, &key));
         let Some((id, digest)) = known else {
             let (means, held) = self.hold_credit(&credit, terms).await?;
-            // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
+            // Nobody can repeat this payment, so the commit of its debit is its only record.
             let (id, _) = credit_known(&credit, RequestId::generate().as_str());
             let record = Box::new(Record::reserved("", credit.id.to_string(), Tail::new(0, None), self.clock.now()));
             return Ok(Admit::Run(Admission {
@@ -199,7 +199,7 @@ impl Gate {
                 claim: None,
             }));
         };
-        // A repeated call need not be affordable again, nor one that comes at the same time: whoever is first holds what both need.
+        // A repeated or concurrent call needs no second reservation: the first one holds the amount for both.
         if let Some(seen) = self.seen(&id, &digest, request.binding).await? {
             return Ok(seen.into());
         }
@@ -213,7 +213,7 @@ impl Gate {
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
     }
 
-    /// Takes of a credit, and of the limits on runs, what a call needs.
+    /// Reserves the price on a credit, and takes a slot among the runs.
     async fn hold_credit(&self, credit: &Credit, terms: &Terms) -> Result<(Means, Held), Refusal> {
         if credit.revoked.is_some() {
             return Err(Refusal::CreditRevoked);
@@ -226,7 +226,7 @@ impl Gate {
             tool: terms.slug.clone(),
             price: terms.price,
             builder: terms.owner.share().to_owned(),
-            // It is bounded by who minted it, whatever address it comes from.
+            // A credit is bounded by its minted amount, whatever address it is used from.
             from: None,
             funds: Funds::Credit,
             is_customer: false,
@@ -238,13 +238,13 @@ impl Gate {
     }
 }
 
-/// The refusal of a run that a limit stands in the way of.
+/// Counts and returns the refusal of a run that exceeds a limit.
 pub(super) fn slowed_by(slowed: Slowed) -> Refusal {
     SLOWED_RUNS.count([slowed.bound.metric()]);
     slowed.into()
 }
 
-/// Adds to a refusal what is wrong with the form of the signature, where that is the reason.
+/// Adds the malformation of the signature to a refusal, if that is the reason.
 fn with_flaw(message: String, reason: &str, payment: &Payment) -> String {
     match payment.signed.flaw_of_form().filter(|_| reason.ends_with("signature")) {
         Some(flaw) => format!("{message}: {flaw}"),

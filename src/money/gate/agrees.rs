@@ -1,4 +1,4 @@
-//! Whether payments, what finds them, and their answers agree: of a store that nobody writes to.
+//! Checks that payments, their indexes and their answers are consistent, in a store without writers.
 
 use tollhouse_base::flaws::Flaws;
 use tollhouse_store::{Store, StoreError};
@@ -6,14 +6,14 @@ use tollhouse_store::{Store, StoreError};
 use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::State};
 use crate::unresolved::UNRESOLVED;
 
-/// Rows that are read at once.
+/// Number of rows read at once.
 const PAGE: usize = 500;
 
-/// Holds the indexes of payments against the payments, and back.
+/// Compares payments and their indexes in both directions.
 ///
 /// # Errors
 ///
-/// The store's. A row that does not read is told as a flaw.
+/// Errors of the store. An unreadable row is reported as a flaw.
 pub async fn check_payments(store: &dyn Store, flaws: &mut Flaws) -> Result<(), StoreError> {
     let mut rows = PAYMENTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {

@@ -1,5 +1,4 @@
-//! What operators are warned of: runs that nobody pays for, settlements whose end is not known, burned gas, and payments that were used
-//! elsewhere.
+//! Alarms for operators: unpaid runs, open settlements, burned gas, and payments that were used elsewhere.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -15,20 +14,20 @@ use super::{
     recent::{Moment, Recent},
 };
 
-/// Unpaid runs within a minute, and open settlements, at which operators are warned.
+/// Thresholds for alarms: unpaid runs per minute, and open settlements.
 const MANY_UNPAID: u64 = 100;
 const MANY_OPEN: usize = 100;
 
-/// For how long operators are warned of a payment that was used elsewhere.
+/// Duration of the alarm after a payment was used elsewhere.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// How long an alarm has to be over before it is logged again.
+/// Time that an alarm must be off before it is logged again.
 const OVER_FOR: Duration = Duration::from_secs(60);
 
-/// Kinds of alarms.
+/// Number of kinds of alarms.
 const KINDS: usize = 4;
 
-/// What alarms need that nothing else remembers.
+/// The state of alarms.
 #[derive(Debug)]
 pub(super) struct Alarms {
     begun: Instant,
@@ -39,7 +38,7 @@ pub(super) struct Alarms {
 struct State {
     /// Payments that were used elsewhere.
     elsewhere: Recent,
-    /// When each alarm was on last.
+    /// When each alarm was last on.
     last_on: [Option<Instant>; KINDS],
 }
 
@@ -48,7 +47,7 @@ impl Alarms {
         Self { begun: Instant::now(), state: Mutex::default() }
     }
 
-    /// A payment was used before this host used it.
+    /// Counts a payment that was used before this host used it.
     pub(super) fn spent_elsewhere(&self) {
         SETTLEMENT_FAULTS.count(["elsewhere"]);
         self.state().elsewhere.add(1, self.now());
@@ -64,7 +63,7 @@ impl Alarms {
 }
 
 impl Gate {
-    /// Runs that nobody paid for, and gas that was burned, for operators.
+    /// Returns unpaid runs, burned gas and warnings, for operators.
     #[must_use]
     pub fn unpaid(&self) -> Value {
         let warnings: Vec<_> = self.warnings().into_iter().flatten().collect();
@@ -86,7 +85,7 @@ impl Gate {
         ]
     }
 
-    /// Logs the alarms that have begun since the last time, each once.
+    /// Logs each alarm once when it begins.
     pub(super) fn log_alarms(&self) {
         let (warnings, now) = (self.warnings(), Instant::now());
         let mut state = self.alarms.state();
@@ -98,7 +97,7 @@ impl Gate {
         }
     }
 
-    /// Counts gas as burned by nobody in particular.
+    /// Counts gas as burned by an unspecified payer.
     #[cfg(test)]
     pub(crate) fn burn_gas(&self, gas: u64) {
         let burner = super::gas::Burner { payer: "somebody".to_owned(), builder: None };

@@ -1,5 +1,5 @@
-//! The answers of payments, each stored once: with the intent that may take the money for it, or in the commit that takes it. The body
-//! of a large one is an object, put before that commit, which has its row name it.
+//! Stores the answer of each payment once: with the intent, or in the commit that takes the money. The body of a large
+//! answer is an object, which is stored before that commit and referenced by its row.
 
 mod row;
 
@@ -14,66 +14,65 @@ use super::{
 };
 use crate::PaymentId;
 
-/// The largest body of an answer that lies in its row, in bytes. A larger one is an object: a database would write it to its log and to
-/// its table, and send it to each standby.
+/// Maximum size of a body stored in its row, in bytes. A larger one is an object, because a database would write it to
+/// its log and its table and send it to each standby.
 pub(crate) const IN_ROW: usize = 64 * 1024;
 
 pub(super) const PAYMENT_ANSWERS: Table<PaymentId, AnswerRow> = schema::PAYMENT_ANSWERS.holding();
 
-/// Which object holds the body of an answer, and its SHA-256 in hex; `None` of a row without one.
+/// Returns the name and hex SHA-256 of the object with an answer's body, or `None` if the row has none.
 #[must_use]
 pub fn object_of(written: &Written) -> Option<(String, String)> {
     PAYMENT_ANSWERS.read(written.of(&PAYMENT_ANSWERS)?).ok()?.value.object().map(|object| (object.name.clone(), object.sha256.clone()))
 }
 
-/// What a payment that was charged has bought.
+/// The answer to a payment that was charged.
 pub(super) enum Bought {
-    /// This.
+    /// The stored answer.
     Answer(StoredAnswer),
-    /// What is not where it was put, or is something else.
+    /// The answer's object is missing or corrupt.
     Lost,
-    /// What nobody can ask for any more.
+    /// The answer is no longer kept.
     NotKept,
 }
 
-/// What became of a payment that someone else holds.
+/// The outcome of a payment that another call or host handles.
 #[derive(Debug)]
 pub enum Ended {
-    /// It ended, with this.
+    /// It ended with this answer.
     Answer(StoredAnswer),
     /// It was charged, and its answer is lost.
     Lost,
-    /// It runs, or is being looked up.
+    /// It is running, or its settlement is being looked up.
     NotYet,
-    /// The facilitator did not say how its settlement ended.
+    /// The facilitator did not report the outcome of its settlement.
     Open,
-    /// It was charged before its run, which has ended without an answer: the same payment can run the tool again.
+    /// It was charged before its run, which ended without an answer. The same payment can run the tool again.
     Owed,
-    /// Nothing was taken.
+    /// It ended without an answer, and nothing was taken.
     Without,
 }
 
-/// An answer as it is to be stored.
+/// An answer that is ready to be stored.
 pub(super) struct Laid {
     row: AnswerRow,
     promised: Option<Promised>,
 }
 
 impl Laid {
-    /// Has `batch` write the answer that a settlement is begun for, or that the money is taken for.
+    /// Adds the answer to the commit that begins a settlement or takes the money.
     pub(super) fn keep(&self, batch: &mut Batch, id: &PaymentId) {
         batch.put(&PAYMENT_ANSWERS, id, &self.row);
         self.promised.iter().for_each(|promised| promised.keep(batch));
     }
 
-    /// The same, where its body is an object.
+    /// Returns it if its body is an object.
     pub(super) fn into_apart(self) -> Option<Self> {
         self.promised.is_some().then_some(self)
     }
 }
 
-/// The answer that an intent takes the money for. Without its body where that is an object: who finds out how a settlement ended needs
-/// none.
+/// Returns the answer of an intent, without the body if that is an object. Looking up a settlement does not need it.
 pub(super) async fn of_intent(store: &dyn Store, id: &PaymentId, intent: &mut Intent) -> Result<StoredAnswer, StoreError> {
     if let Some(answer) = intent.answer.take() {
         return Ok(answer);
@@ -83,7 +82,7 @@ pub(super) async fn of_intent(store: &dyn Store, id: &PaymentId, intent: &mut In
 }
 
 impl Gate {
-    /// Puts the body of a large answer where large ones are. What cannot be put there now is stored as small ones are.
+    /// Stores the body of a large answer as an object. If that fails, the body is stored in the row.
     pub(super) async fn lay(&self, answer: &StoredAnswer) -> Laid {
         let promised = match answer.body.len() > IN_ROW {
             true => self.objects.put_apart(self.replica.may_write(ANSWERS_APART), "a large answer", answer.body.clone()).await,
@@ -92,26 +91,25 @@ impl Gate {
         Laid { row: AnswerRow::of(answer, promised.as_ref()), promised }
     }
 
-    /// Takes back what no row has come to name, as is known.
+    /// Discards an answer that no row references.
     pub(super) async fn withdraw(&self, laid: Laid) {
         if let Some(promised) = laid.promised {
             self.objects.withdraw(promised).await;
         }
     }
 
-    /// The same of what may have been laid apart.
+    /// Discards an answer, if there is one.
     pub(super) async fn withdraw_some(&self, laid: Option<Laid>) {
         if let Some(laid) = laid {
             self.withdraw(laid).await;
         }
     }
 
-    /// The end of a payment that another call or replica has: its answer, or that it is still under
-    /// way, or that it ended without one.
+    /// Returns the outcome of a payment that another call or replica handles.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn ended(&self, id: &PaymentId) -> Result<Ended, StoreError> {
         Ok(match PAYMENTS.get(&*self.store, id).await? {
             Some(record @ Record { state: State::Settled, .. }) => match self.answer_of(id, record).await? {
@@ -130,7 +128,7 @@ impl Gate {
         })
     }
 
-    /// The answer that a settled payment has bought.
+    /// Returns the answer of a settled payment.
     pub(super) async fn answer_of(&self, id: &PaymentId, record: Record) -> Result<Bought, StoreError> {
         let settlement = match record.answer {
             None => return Ok(Bought::NotKept),
@@ -144,7 +142,7 @@ impl Gate {
         let Some(object) = object else { return Ok(Bought::Answer(answer)) };
         match self.objects.get(&object.name, Some(&object.sha256)).await {
             Ok(Some(body)) => Ok(Bought::Answer(StoredAnswer { body, ..answer })),
-            // Its day went by between the two reads.
+            // It expired between the two reads.
             Ok(None) if PAYMENT_ANSWERS.get(&*self.store, id).await?.is_none() => Ok(Bought::NotKept),
             Ok(None) => {
                 tracing::error!(payment.id = %id, object.name, "the answer of a payment is not where it was put");
@@ -158,7 +156,7 @@ impl Gate {
         }
     }
 
-    /// Has `batch` remove the answer that a payment does not buy, or not any more. Its object is collected later.
+    /// Adds the removal of a payment's answer to `batch`. Its object is collected later.
     pub(super) async fn forget_answer(&self, batch: &mut Batch, id: &PaymentId) -> Result<(), StoreError> {
         let Some(found) = PAYMENT_ANSWERS.found(&*self.store, id).await? else { return Ok(()) };
         match PAYMENT_ANSWERS.read(found) {

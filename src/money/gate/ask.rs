@@ -1,4 +1,5 @@
-//! Asking what became of open settlements: many at once, each ever more rarely, and none behind those that nobody answers.
+//! Looks up open settlements: many concurrently, each at growing intervals, and none blocked by those without an
+//! answer.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -20,13 +21,14 @@ use super::{
 };
 use crate::{Payment, PaymentId, SettleError, SettleOutcome, State};
 
-/// Age at which a settlement of ours that nobody awaits counts as open, of a call whose task died: above every facilitator's own time-out.
+/// Age after which a settlement of this host that no call awaits counts as open, because its call's task died. It
+/// exceeds the time-outs of all facilitators.
 const FORSAKEN_AGE: Duration = Duration::from_secs(180);
 
-/// How long a round waits for its answers. What has none by then is awaited beside.
+/// Maximum time that a round waits for answers. Later ones are awaited in the background.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// A question on its way. Dropped, it is not.
+/// A lookup in progress. It ends when dropped.
 struct Asking {
     gate: Arc<Gate>,
     id: PaymentId,
@@ -42,7 +44,7 @@ impl Drop for Asking {
 }
 
 impl Gate {
-    /// Asks about those whose time has come.
+    /// Looks up the settlements that are due.
     pub(super) async fn ask(self: &Arc<Self>) -> Result<(), StoreError> {
         let (mut due, mut running, until) = (self.due().await?, JoinSet::new(), Instant::now() + ROUND);
         loop {
@@ -67,8 +69,8 @@ impl Gate {
         }
     }
 
-    /// Whose time has come: those that were asked about seldom, and those that were [asked about often](Retry::is_old), with those that
-    /// others have left. Forgets what is not open any more, or not ours.
+    /// Returns the settlements that are due, with those that other replicas have left: first those looked up seldom so
+    /// far, then those [looked up often](Retry::is_old). Also forgets settlements that are no longer open or not ours.
     async fn due(&self) -> Result<[VecDeque<PaymentId>; 2], StoreError> {
         let now = Instant::now();
         let forsaken = self.clock.now().0.saturating_sub(u64::try_from(FORSAKEN_AGE.as_millis()).unwrap_or(u64::MAX));
@@ -93,7 +95,7 @@ impl Gate {
                 due[usize::from(retry.is_old())].push_back(row.key);
             }
         }
-        // A locked row takes its time.
+        // A locked row can take time.
         join_all(left.iter().map(|row| self.release_left(row))).await;
         let mut open = self.retries();
         let is_over = |id: &PaymentId, retry: &Retry| known.contains_key(id) && retry.at.is_some() && !retry.asking;
@@ -128,7 +130,7 @@ impl Gate {
             false => asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name).await,
         };
         let outcome = match outcome {
-            // A settlement that an admin decides about next is not sent again.
+            // An overdue settlement, on which an admin decides next, is not sent again.
             SettleOutcome::Lost(why) if !self.is_overdue(record) => self.settle_again(id, record, &payment, why).await,
             outcome => outcome,
         };
@@ -158,8 +160,8 @@ impl Gate {
         }
     }
 
-    /// Settles by another transaction, since no node has the one before. The record names the new one before it is sent, so that whoever
-    /// asks next looks for that one and does not send a third.
+    /// Settles with another transaction, since no node has the previous one. The record names the new one before it is
+    /// sent, so that the next lookup finds it and does not send a third.
     async fn settle_again(&self, id: &PaymentId, record: &Record, payment: &Payment, why: String) -> SettleOutcome {
         let facilitator = self.facilitators.of(payment.asset.network);
         let transaction = match facilitator.prepare(payment).await {
@@ -178,14 +180,14 @@ impl Gate {
         }
         tracing::info!(payment.id = %id, transaction, why, "an open settlement is sent again by another transaction");
         match asked("settle", facilitator.settle(payment, &renewed.begun()), SettleOutcome::name).await {
-            // What was sent before may still be in somebody's pool.
+            // The previous transaction may still be in a pool.
             SettleOutcome::Unsent(why) | SettleOutcome::Lost(why) => SettleOutcome::Unknown(why),
             SettleOutcome::Refused { reason, .. } => SettleOutcome::Unknown(format!("the second transaction was refused: {reason}")),
             outcome => outcome,
         }
     }
 
-    /// Who did not answer for long does again: what waits for it has waited long enough.
+    /// Makes all open settlements due now, because a facilitator that was silent for long has answered.
     fn ask_soon(&self) {
         let now = Instant::now();
         self.retries().values_mut().filter_map(|retry| retry.at.as_mut()).for_each(|at| *at = now.min(*at));

@@ -1,4 +1,4 @@
-//! Questions to facilitators, counted.
+//! Counts requests to facilitators.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use tollhouse_telemetry::counted::{FACILITATOR, FACILITATOR_SECONDS};
 
 use crate::{SettleOutcome, Verdict};
 
-/// Asks, and counts how long it took and how it ended, by `name`.
+/// Sends a request, and counts its duration and its outcome, named by `name`.
 pub(super) async fn asked<T>(operation: &str, question: impl Future<Output = T>, name: impl FnOnce(&T) -> &'static str) -> T {
     let begun = Instant::now();
     let said = question.await;
@@ -16,7 +16,7 @@ pub(super) async fn asked<T>(operation: &str, question: impl Future<Output = T>,
 }
 
 impl Verdict {
-    /// As it is counted.
+    /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -27,7 +27,7 @@ impl Verdict {
 }
 
 impl SettleOutcome {
-    /// As it is counted.
+    /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Settled(_) => "settled",

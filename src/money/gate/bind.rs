@@ -1,4 +1,4 @@
-//! Binding a payment to its request, and what one that is bound buys.
+//! Binds a payment to its request, and finds what a bound payment buys.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -16,7 +16,7 @@ use super::{
 use crate::{PaymentId, Refusal, State};
 
 impl Gate {
-    /// What a payment that is known already admits to; `None` when it is unspent.
+    /// Returns what a known payment admits to, or `None` if it is unspent.
     pub(super) async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
         match PAYMENTS.get(&*self.store, id).await? {
             Some(record) => match admits(record, digest, request)? {
@@ -27,7 +27,7 @@ impl Gate {
         }
     }
 
-    /// What a payment is told that is bound already.
+    /// Returns what a bound payment has bought.
     async fn bought(&self, id: PaymentId, bound: Bound) -> Result<Seen, Refusal> {
         let record = match bound {
             Bound::Settled(record) => record,
@@ -46,7 +46,7 @@ impl Gate {
         }
     }
 
-    /// Binds the payment to the request: of many that arrive together, one.
+    /// Binds the payment to the request. Of concurrent requests, only one succeeds.
     pub(super) async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
         let Reservation { id, digest, request, tail, means, held } = reservation;
         let mut record = Record::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
@@ -71,7 +71,7 @@ impl Gate {
                     claim,
                 }))
             }
-            // Other hosts hold the rest. A twin at one of them may be what does.
+            // Other hosts hold the rest of the balance, maybe for a concurrent request with this payment.
             Err(Refusal::Store(StoreError::Beyond { .. })) => match self.seen(&id, &record.digest, request).await? {
                 Some(seen) => Ok(seen.into()),
                 None => Err(slowed_by(funds::beyond(NonZeroU32::MIN))),
@@ -79,7 +79,7 @@ impl Gate {
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {
                 if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {
-                    // Nobody runs under it, if it was written.
+                    // If it was written, no run uses it.
                     self.give_back(&id, &record).await;
                 }
                 Err(refusal)
@@ -88,23 +88,23 @@ impl Gate {
     }
 }
 
-/// What a payment is bound to that admits to no run.
+/// The state of a bound payment that admits no new run.
 enum Bound {
     /// A run that has not ended.
     InFlight,
     /// The answer that it has bought.
     Settled(Box<Record>),
-    /// An answer, for which it was charged before the run.
+    /// A missing answer that was charged before the run.
     Owed(Box<Record>),
 }
 
-/// What the record of a payment admits to whoever shows it; `None` when it is unspent.
+/// Returns what a payment's record admits the sender to, or `None` if the payment is unspent.
 fn admits(record: Record, digest: &str, request: &str) -> Result<Option<Bound>, Refusal> {
     if matches!(record.state, State::Released | State::Refused) {
         return Ok(None);
     }
     if record.digest != digest {
-        // Nonces are public once settled: the answer is for who holds the signature.
+        // Nonces are public once settled. Only the holder of the signature gets the answer.
         return Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent"));
     }
     if record.request != request {
@@ -117,8 +117,8 @@ fn admits(record: Record, digest: &str, request: &str) -> Result<Option<Bound>, 
     }))
 }
 
-/// Writes a reservation, unless the payment, or the one that has its client's name, admits to something already. All that is
-/// read here must be so still when it is written.
+/// Writes a reservation, unless the payment, or the one with the same client name, already admits to something. The
+/// commit fails if the rows read here have changed.
 async fn bind<'a>(
     mut tx: Tx<'a>,
     id: &PaymentId,
@@ -137,14 +137,14 @@ async fn bind<'a>(
         && let Some(other) = tx.get(&PAYMENT_NAMES, name).await?.filter(|other| other != id)
         && let Some(named) = tx.get(&PAYMENTS, &other).await?
     {
-        // Same payer, by the key; the payer signed the payment that names it (payment-identifier extension). While we take its
-        // name it must not come back to life.
+        // The key ensures the same payer, and the payer signed the payment that names it (payment-identifier
+        // extension). The other payment must not become valid again while this one takes its name.
         let digest = named.digest.clone();
         if let Some(bound) = admits(named, &digest, &record.request)? {
             return tx.answer(Some((other, bound)));
         }
     }
-    // The name under which it was shown before: nothing else would remove it.
+    // Remove the name under which it was sent before, since nothing else would.
     let left = earlier.as_ref().and_then(|row| name_of(&row.value)).filter(|left| name.as_ref() != Some(left));
     if let Some(left) = left
         && tx.get(&PAYMENT_NAMES, &left).await?.as_ref() == Some(id)

@@ -1,4 +1,4 @@
-//! Reservations that a call of this process holds. One that no call holds buys nothing any more, and is released.
+//! Reservations held by calls of this process. A reservation without a call is useless and is released.
 
 use std::{
     collections::HashSet,
@@ -7,19 +7,19 @@ use std::{
 
 use super::record::Record;
 
-/// The reservations whose calls run here, by their holders.
+/// The holders of reservations whose calls run here.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Claims(Arc<Mutex<HashSet<String>>>);
 
 impl Claims {
-    /// Claims the reservation of this record until the answer is dropped. Called before the record is written.
+    /// Claims the reservation of a record until the returned value is dropped. Call it before the record is written.
     pub(super) fn claim(&self, record: &Record) -> Claim {
         let holder = record.holder().to_owned();
         self.holders().insert(holder.clone());
         Claim { claims: self.clone(), holder }
     }
 
-    /// Whether a call holds the reservation of this record.
+    /// Returns whether a call holds the reservation of this record.
     pub(super) fn has(&self, record: &Record) -> bool {
         self.holders().contains(record.holder())
     }

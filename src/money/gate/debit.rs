@@ -1,4 +1,4 @@
-//! Taking the money of a developer credit.
+//! Debits developer credits.
 
 use tollhouse_store::{Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, counted::PAYMENTS as PAYMENTS_ENDED, enter};
@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Gate {
-    /// Debits a credit: balance, movement, record, receipt and answer in one commit. Of a call that nobody can repeat the answer is
-    /// nobody's to ask for. Without an `answer` the debit is made before the run.
+    /// Debits a credit: balance, movement, record, receipt and answer in one commit. The answer of a call that cannot
+    /// be repeated is not kept. Without an `answer`, the debit is made before the run.
     pub(super) async fn debit(
         &self,
         mut admission: Admission,
@@ -68,7 +68,7 @@ impl Gate {
                 self.finisher.announce(finished.news);
                 Ok(finished.answer)
             }
-            // A balance goes no lower than zero, and what is spent in a day no higher than the budget.
+            // The balance cannot become negative, and a day's spending cannot exceed the budget.
             Ok(false) | Err(StoreError::Beyond { .. }) => {
                 let (reason, message) =
                     ("insufficient_funds".to_owned(), "developer credit is used up, was revoked or frozen, or its budget is".to_owned());
@@ -85,7 +85,7 @@ impl Gate {
             Err(StoreError::Unknown(why)) => {
                 tracing::error!(payment.id = %id, why, "a debit was not confirmed");
                 admission.reserved = false;
-                // Of the debit and the release, one is written. Without a reservation it is the debit, or nothing.
+                // Either the debit or the release is written. Without a reservation it is the debit or nothing.
                 let released = if reserved { self.give_back(&id, &admission.record).await } else { None };
                 Err(match released {
                     Some(true) => StoreError::Unknown(why).into(),

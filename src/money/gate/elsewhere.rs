@@ -1,10 +1,11 @@
-//! Payments that somebody else has settled. Two stores with one `payTo` both take a payment that is shown to both, and one transfer pays for
-//! two runs: each store knows of its own alone. What gives it away is an authorization that was used before this host used it.
+//! Detects payments that somebody else has settled. Two stores with the same `payTo` can both accept the same payment,
+//! so that one transfer pays for two runs, and neither store knows of the other. The sign of it is an authorization
+//! that was used before this host used it.
 
 use crate::{Payment, PaymentId, SettleOutcome};
 
-/// Logs an outcome that another host with the same `payTo` may have brought about, and answers whether it is one. `prepared` is the
-/// transaction that was to be sent, where that was known beforehand.
+/// Logs an outcome that another host with the same `payTo` may have caused, and returns whether it is one. `prepared`
+/// is the transaction that was to be sent, if known.
 pub(super) fn note(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&str>) -> bool {
     let is_elsewhere = may_be_elsewhere(outcome, prepared);
     if is_elsewhere {
@@ -13,9 +14,9 @@ pub(super) fn note(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&st
     is_elsewhere
 }
 
-/// The same of a payment that a facilitator said was spent when it was asked for the first time.
+/// Does the same for a payment that a facilitator reported as spent at the first request.
 pub(super) fn note_spent_before(id: &PaymentId, payment: &Payment, outcome: &SettleOutcome) -> bool {
-    // The others are noted as their end is written.
+    // Other outcomes are logged when they are written.
     let is_elsewhere = payment.was_spent_before() && !may_be_elsewhere(outcome, None);
     if is_elsewhere {
         warn(id, outcome, None);
@@ -33,7 +34,7 @@ fn warn(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&str>) {
     );
 }
 
-/// Whether a payment was spent, or settled by another transaction than this host had prepared.
+/// Returns whether a payment was already spent, or settled by another transaction than the prepared one.
 fn may_be_elsewhere(outcome: &SettleOutcome, prepared: Option<&str>) -> bool {
     match outcome {
         SettleOutcome::Refused { reason, .. } => reason.contains("nonce_already_used"),

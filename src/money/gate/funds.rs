@@ -1,5 +1,5 @@
-//! What payers' balances are held for: no more runs are under way than a balance pays for. On hosts that share a store the sums of all of
-//! them are in it: a reservation adds to its payer's in its own commit, and whatever ends it takes that away in its own.
+//! Holds on payers' balances: no more runs are in flight than a balance pays for. Hosts that share a store keep the
+//! sums there: the commit of a reservation adds to its payer's sum, and the commit that ends it subtracts.
 
 use std::{
     collections::HashMap,
@@ -16,23 +16,23 @@ use super::{
 };
 use crate::Payment;
 
-/// What all hosts of the store hold of a balance.
+/// Amounts that all hosts of the store hold of each balance.
 const HELD_BALANCES: Counter<String> = schema::HELD_BALANCES.counting();
 
-/// Sums of nothing that are removed at once.
+/// Number of zero sums removed at once.
 const PAGE: usize = 256;
 
-/// After how long it is worth asking again.
+/// When a retry is worthwhile.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Whose balance, and of what: payer, network, token.
+/// Key of a balance: payer, network, token.
 type Purse = (String, &'static str, &'static str);
 
-/// What is held of each balance, in the token's smallest unit, and by how many runs.
+/// The amount held of each balance, in the token's smallest unit, and the number of runs that hold it.
 #[derive(Debug, Default)]
 pub(super) struct Purses(Mutex<HashMap<Purse, (u128, u32)>>);
 
-/// A part of a balance that a run under way will take. Dropped, it is free again.
+/// The part of a balance that a run in flight will take. Dropping it releases it.
 #[derive(Debug)]
 pub(super) struct PurseHold {
     purses: Arc<Purses>,
@@ -42,13 +42,13 @@ pub(super) struct PurseHold {
 }
 
 impl Purses {
-    /// Holds what a payment will move, where `balance` covers it beside all that is held.
+    /// Holds a payment's amount if `balance` covers it and all other held amounts.
     ///
-    /// The balance may have been read before another run's money moved, or after: in the first case one run too many begins, in the
-    /// second the caller asks again.
+    /// The balance may have been read before or after another run's money moved. In the first case one run too many
+    /// begins; in the second the caller retries.
     pub(super) fn hold(self: &Arc<Self>, payment: &Payment, balance: u128) -> Result<PurseHold, Slowed> {
         let purse = (payment.payer(), payment.asset.network.caip2, payment.asset.address);
-        // More than fits is more than anybody has.
+        // An amount that overflows exceeds any balance.
         let amount = payment.asked().parse().unwrap_or(u128::MAX);
         let mut purses = self.purses();
         let (held, runs) = purses.get(&purse).copied().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Purses {
 }
 
 impl PurseHold {
-    /// The same, as the store has it for all hosts, and the balance that it is a part of.
+    /// Returns the hold as stored for all hosts, and the whole balance.
     pub(super) fn shared(&self) -> (HeldBalance, i128) {
         let (payer, network, token) = &self.purse;
         let amount = |amount: u128| i128::try_from(amount).unwrap_or(i128::MAX);
@@ -80,25 +80,25 @@ impl PurseHold {
 }
 
 impl HeldBalance {
-    /// Has the commit hold it, where `balance` covers it beside all that is held: else the store says that the sum would be
-    /// [beyond](StoreError::Beyond).
+    /// Adds the hold to a commit, which fails with [`StoreError::Beyond`] unless `balance` covers it and all other held
+    /// amounts.
     pub(super) fn hold(&self, batch: &mut Batch, balance: i128) {
-        // One alone may always begin, as in memory: the balance may have been read before the money came.
+        // A single run may always begin, as in memory: the balance may have been read before the money came.
         batch.add(&HELD_BALANCES, &self.purse, self.amount, Limit::Ceiling(balance.max(self.amount)));
     }
 
-    /// Has the commit release it.
+    /// Adds the release of the hold to a commit.
     pub(super) fn release(&self, batch: &mut Batch) {
         batch.add(&HELD_BALANCES, &self.purse, -self.amount, Limit::Floor(i128::MIN));
     }
 }
 
-/// The refusal of a run that a balance does not cover beside so many others.
+/// The refusal of a run that the balance does not cover in addition to `runs` others.
 pub(super) fn beyond(runs: NonZeroU32) -> Slowed {
     Slowed { bound: Bound::Balance, most: runs, window: SOON, wait: SOON }
 }
 
-/// Removes the sums of payers who have nothing under way.
+/// Removes the sums of payers without runs in flight.
 pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
     let rows = HELD_BALANCES.rows();
     let mut range = rows.all();
@@ -108,7 +108,7 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
             let mut batch = Batch::new();
             batch.remove(&rows, row);
             match batch.commit(store, Durability::Buffered).await {
-                // It is used again.
+                // A conflict means that the sum is used again.
                 Ok(_) | Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error),
             }

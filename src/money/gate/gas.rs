@@ -1,13 +1,13 @@
 //! Limits on gas that settlements burn without paying.
 //!
-//! Where the host sends transactions itself, one that is reverted costs its gas key and moves nothing, and one that pays can cost more than
-//! it pays: a payer that is a contract chooses how much gas its signature takes. What was burned, or was used beyond an ordinary settlement
-//! ([`BurnedGas::ORDINARY`]), counts for an hour: by payer, by the caller's address, by the builder whose tool was run, and in all, at all
-//! hosts of a store together. A payer that is a contract can do in the transaction what it did not do in the trial, so the gas of its runs
-//! under way counts beside, as much as their transactions may use.
+//! If the host sends transactions itself, a reverted one costs its gas key and moves nothing. A successful one can cost
+//! more than it pays, because a payer that is a contract chooses how much gas its signature takes. Burned gas, and gas
+//! beyond an ordinary settlement ([`BurnedGas::ORDINARY`]), counts for an hour: per payer, per caller's address, per
+//! builder whose tool was run, and in total, over all hosts of a store. A payer that is a contract can behave
+//! differently in the transaction than in the simulation. So the gas limits of its runs in flight count too.
 //!
-//! Nobody can close a tool to its customers by burning gas: of what a builder's tools and all may burn, payers who have not paid for the
-//! tool use a half, and those of them that are contracts a quarter.
+//! Nobody can close a tool to its customers by burning gas: payers who have not paid for the tool can use only half of
+//! the limits per builder and in total, and contracts among them a quarter.
 
 mod shared;
 #[cfg(test)]
@@ -35,28 +35,29 @@ use super::{
 /// The time for which burned gas and reverted settlements count.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// After how long it is worth asking again where only runs under way are in the way.
+/// When a retry is worthwhile if only runs in flight exceed the limit.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Excuses from one address, as a multiple of those of one payer: payers behind one address share it, and new payers cost nothing.
+/// Number of excuses for an address, as a multiple of those for a payer: payers behind one address share it, and new
+/// payers cost nothing.
 const EXCUSES_OF_ADDRESS: u32 = 2;
 
-/// Payers, addresses and builders that are remembered, each.
+/// Maximum number of payers, of addresses and of builders that are remembered.
 const MAX_KEYS: usize = 16_384;
 
-/// Gas per hour that settlements may burn without paying. `None` is no limit.
+/// Limits on gas per hour that settlements burn without paying. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GasLimits {
-    /// Of one payer. Default: 3,000,000.
+    /// Per payer. Default: 3,000,000.
     pub of_payer: Option<NonZeroU64>,
-    /// Of payers who call from one address and have not paid for the tool before. Default: 6,000,000.
+    /// Per address, for callers who have not paid for the tool before. Default: 6,000,000.
     pub of_address: Option<NonZeroU64>,
-    /// For tools of one builder. Default: 15,000,000.
+    /// For all tools of a builder. Default: 15,000,000.
     pub of_builder: Option<NonZeroU64>,
-    /// In all. Default: 60,000,000.
+    /// In total. Default: 60,000,000.
     pub of_all: Option<NonZeroU64>,
-    /// Reverted settlements of one payer within an hour. So many more are excused where another transaction had moved the money before.
-    /// Default: 5.
+    /// Maximum number of reverted settlements per payer and hour. As many more are excused if another transaction had
+    /// moved the money before. Default: 5.
     pub reverts: Option<NonZeroU32>,
 }
 
@@ -73,36 +74,36 @@ impl Default for GasLimits {
     }
 }
 
-/// What a settlement needs of gas, by a trial.
+/// The gas that a settlement needs according to a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TriedGas {
-    /// The most that its transaction may use.
+    /// The gas limit of its transaction.
     pub(crate) limit: u64,
     /// Whether the payer is a contract.
     pub(crate) by_contract: bool,
 }
 
-/// Gas that a reverted settlement has used, or one that paid beyond [`BurnedGas::ORDINARY`].
+/// Gas used by a reverted settlement, or by a successful one beyond [`BurnedGas::ORDINARY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurnedGas {
     /// Units of gas.
     pub gas: u64,
-    /// What these cost, in the smallest unit of the network's own money.
+    /// Its cost, in the smallest unit of the network's native currency.
     pub wei: u128,
 }
 
 impl BurnedGas {
-    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer; a wallet's contract that checks a
-    /// signature or a passkey fits in the rest. What a settlement uses beyond it counts like burned gas, though the settlement pays: its
-    /// payer chooses that much, and can pay a millionth of a dollar for it.
+    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer. The rest suffices
+    /// for a wallet's contract that checks a signature or a passkey. Gas beyond it counts like burned gas even though
+    /// the settlement pays, because its payer chooses the amount and may pay only a millionth of a dollar for it.
     pub const ORDINARY: u64 = 200_000;
 }
 
-/// Whom burned gas counts for.
+/// The parties for which burned gas counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Burner {
     pub(super) payer: String,
-    /// The builder, as shares name them; `None` where that is not known any more.
+    /// The builder's share name, or `None` if it is no longer known.
     pub(super) builder: Option<String>,
 }
 
@@ -112,7 +113,7 @@ impl From<&Running> for Burner {
     }
 }
 
-/// Who asks for a run whose settlement may burn gas.
+/// The caller of a run whose settlement may burn gas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GasCaller {
     burner: Burner,
@@ -126,12 +127,12 @@ impl From<&Running> for GasCaller {
     }
 }
 
-/// Why a run whose settlement may burn gas does not begin.
+/// Why a run is refused whose settlement may burn gas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GasRefusal {
-    /// Of the payer, or of the builder.
+    /// The payer, address or builder is at a limit.
     Slowed(Slowed),
-    /// All have burned too much.
+    /// The limit in total is used up.
     Spent { wait: Duration },
 }
 
@@ -141,11 +142,11 @@ struct Burned {
     reverts: Recent,
     /// Reverted settlements that were excused.
     excused: Recent,
-    /// What runs under way may use.
+    /// Gas that runs in flight may use.
     held: u64,
-    /// Runs under way.
+    /// Number of runs in flight.
     runs: u32,
-    /// Where the payer called from last.
+    /// The payer's last address.
     from: Option<IpAddr>,
 }
 
@@ -155,17 +156,17 @@ struct State {
     addresses: HashMap<String, Burned>,
     builders: HashMap<String, Burned>,
     all: Burned,
-    /// What is to be told to other hosts and written to the store.
+    /// Counts to send to other hosts and to write to the store.
     pending: Pending,
-    /// Whether the store was read, and is written.
+    /// Whether the store was read and is being written.
     is_open: bool,
-    /// Whether the host has settled anything with gas of its own.
+    /// Whether the host has ever settled with its own gas.
     is_used: bool,
-    /// What was burned since the start, as money.
+    /// Cost of the gas burned since the start, in the smallest unit of the native currency.
     wei: u128,
 }
 
-/// The limits on burned gas, and what counts against them.
+/// The limits on burned gas, and the counts.
 #[derive(Debug)]
 pub(super) struct GasMeter {
     limits: GasLimits,
@@ -175,7 +176,7 @@ pub(super) struct GasMeter {
     changed: Arc<Notify>,
 }
 
-/// Gas that a run under way may burn. Dropped, it no longer counts.
+/// Gas that a run in flight may burn. It counts until it is dropped.
 #[derive(Debug)]
 pub(super) struct GasHold {
     meter: Arc<GasMeter>,
@@ -188,7 +189,7 @@ impl GasMeter {
         Arc::new(Self { limits, begun: Instant::now(), state: Mutex::default(), changed: Arc::default() })
     }
 
-    /// Lets a run begin whose settlement needs this gas, and counts that until the hold is dropped.
+    /// Admits a run whose settlement needs this gas, and counts the gas until the hold is dropped.
     pub(super) fn hold(self: &Arc<Self>, caller: GasCaller, tried: TriedGas) -> Result<GasHold, GasRefusal> {
         let (mut state, now) = (self.state(), self.now());
         let GasCaller { burner, from, is_customer } = caller;
@@ -196,7 +197,7 @@ impl GasMeter {
         let of_payer = of(state.payers.get(&burner.payer));
         let of_address = of(from.and_then(|from| state.addresses.get(&from.to_string())));
         let of_builder = of(burner.builder.as_ref().and_then(|id| state.builders.get(id)));
-        // What a key has signed fails only where its money has gone meanwhile, and early.
+        // A payment signed by a key fails only if its money has moved meanwhile, and then early.
         let gas = if tried.by_contract { tried.limit } else { 0 };
         let slowed = |bound, most: u64, wait| {
             let most = NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN);
@@ -232,7 +233,7 @@ impl GasMeter {
         Ok(GasHold { meter: Arc::clone(self), burner, gas })
     }
 
-    /// Whether so much was burned that it matters who has paid before for a tool of this builder.
+    /// Returns whether so much gas was burned that the limits depend on who has paid for a tool of this builder before.
     pub(super) fn keeps_to_customers(&self, burner: &Burner, from: Option<IpAddr>) -> bool {
         let (state, now) = (self.state(), self.now());
         let is_high = |most: Option<NonZeroU64>, burned: &Burned| most.is_some_and(|most| burned.gas.total(now) >= most.get() / 4);
@@ -243,23 +244,23 @@ impl GasMeter {
             || of_address.is_some_and(|burned| is_high(self.limits.of_address, burned))
     }
 
-    /// Whether the host has settled anything with gas of its own.
+    /// Returns whether the host has ever settled with its own gas.
     pub(super) fn is_used(&self) -> bool {
         self.state().is_used
     }
 
-    /// Whether no settlement of this payer was reverted in the last hour.
+    /// Returns whether no settlement of this payer was reverted in the last hour.
     pub(super) fn is_clean(&self, payer: &str) -> bool {
         self.state().payers.get(payer).is_none_or(|burned| burned.reverts.total(self.now()) == 0)
     }
 
-    /// Counts what a reverted settlement has burned.
+    /// Counts the gas burned by a reverted settlement.
     pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) {
         BURNED_GAS.add(burned.gas);
         self.count(burner, burned, 1);
     }
 
-    /// Counts what a settlement that paid has used beyond an ordinary one.
+    /// Counts the gas that a successful settlement has used beyond an ordinary one.
     pub(super) fn exceeded(&self, burner: &Burner, excess: BurnedGas) {
         self.count(burner, excess, 0);
     }
@@ -279,11 +280,11 @@ impl GasMeter {
         self.changed.notify_one();
     }
 
-    /// Takes back what counts against a payer, its address and a builder for a settlement that did not pay, because another transaction
-    /// had moved the money already. The gas is gone, so it still counts in all.
+    /// Removes the counts of a payer, its address and a builder for a settlement that did not pay because another
+    /// transaction had already moved the money. The gas is gone, so it still counts in total.
     ///
-    /// The payer can be the one who sends the other transaction. So only as many are excused as settlements of it may be reverted, and
-    /// [`EXCUSES_OF_ADDRESS`] times as many of an address; beyond that they count like others.
+    /// The payer may have sent the other transaction. So a payer gets only as many excuses as settlements may be
+    /// reverted, and an address [`EXCUSES_OF_ADDRESS`] times as many. Further ones count like others.
     pub(super) fn excuse(&self, burner: &Burner, burned: BurnedGas) {
         let (mut state, now) = (self.state(), self.now());
         let State { payers, addresses, builders, pending, .. } = &mut *state;
@@ -304,17 +305,17 @@ impl GasMeter {
         self.changed.notify_one();
     }
 
-    /// What was burned in the last hour.
+    /// Returns the gas burned in the last hour.
     pub(super) fn last_hour(&self) -> u64 {
         self.state().all.gas.total(self.now())
     }
 
-    /// Whether more than half was burned of what all may burn.
+    /// Returns whether more than half of the total limit is used.
     pub(super) fn is_high(&self) -> bool {
         self.limits.of_all.is_some_and(|most| self.last_hour() > most.get() / 2)
     }
 
-    /// For operators.
+    /// Returns the status for operators.
     pub(super) fn status(&self) -> Value {
         let (state, now) = (self.state(), self.now());
         json!({
@@ -325,13 +326,13 @@ impl GasMeter {
         })
     }
 
-    /// Reverted settlements that count against a payer.
+    /// Returns the number of reverted settlements that count against a payer.
     #[cfg(test)]
     pub(super) fn reverts_of(&self, payer: &str) -> u64 {
         self.state().payers.get(payer).map_or(0, |burned| burned.reverts.total(self.now()))
     }
 
-    /// Forgets who has burned nothing for an hour.
+    /// Forgets parties that have burned nothing for an hour.
     pub(super) fn forget_quiet(&self) {
         let (mut state, now) = (self.state(), self.now());
         let State { payers, addresses, builders, .. } = &mut *state;
@@ -342,7 +343,7 @@ impl GasMeter {
         self.ago(Duration::ZERO)
     }
 
-    /// The moment so long ago, of the last two hours: some of them were before the start.
+    /// Returns the moment `age` ago, for up to two hours, even from before the start.
     fn ago(&self, age: Duration) -> Moment {
         Moment::new((self.begun.elapsed() + 2 * WINDOW).saturating_sub(age), WINDOW)
     }
@@ -353,7 +354,7 @@ impl GasMeter {
 }
 
 impl State {
-    /// Changes what counts for a payer, for a builder, and for all.
+    /// Changes the counts of a payer, of a builder, and in total.
     fn change(&mut self, burner: &Burner, now: Moment, change: impl Fn(&mut Burned)) {
         change(&mut self.all);
         change(entry(&mut self.payers, &burner.payer, now));
@@ -363,7 +364,7 @@ impl State {
     }
 }
 
-/// The entry of a key. Beyond [`MAX_KEYS`], those that burn nothing are forgotten, then the one that has burned least.
+/// Returns the entry of a key. At [`MAX_KEYS`], removes entries that burn nothing, then the one that has burned least.
 fn entry<'a>(of: &'a mut HashMap<String, Burned>, key: &str, now: Moment) -> &'a mut Burned {
     if of.len() >= MAX_KEYS && !of.contains_key(key) {
         of.retain(|_, burned| burned.counts(now));
@@ -376,14 +377,14 @@ fn entry<'a>(of: &'a mut HashMap<String, Burned>, key: &str, now: Moment) -> &'a
 }
 
 impl Burned {
-    /// The limit, and how long it stands in the way, of a run that may burn so much more.
+    /// Returns the limit and the time to wait if a run that may burn `gas` more exceeds it.
     fn beyond(&self, most: u64, gas: u64, now: Moment) -> Option<(u64, Duration)> {
         let burned = self.gas.total(now);
         if burned >= most {
             return Some((most, self.gas.wait(now).unwrap_or(SOON)));
         }
         let needed = burned.saturating_add(self.held).saturating_add(gas);
-        // One run alone may always begin: its gas is bounded besides.
+        // A single run may always begin, because its gas is limited anyway.
         (gas > 0 && self.held > 0 && needed > most).then_some((most, SOON))
     }
 
@@ -391,7 +392,7 @@ impl Burned {
         self.runs > 0 || [&self.gas, &self.reverts, &self.excused].iter().any(|of| of.total(now) > 0)
     }
 
-    /// Whether one more reverted settlement is excused, of so many in an hour. `None` is no limit.
+    /// Returns whether another reverted settlement is excused, and counts it. `most` is the maximum per hour, if any.
     fn excuse(&mut self, most: Option<u32>, now: Moment) -> bool {
         if most.is_some_and(|most| self.excused.total(now) >= u64::from(most)) {
             return false;
@@ -410,14 +411,15 @@ impl Drop for GasHold {
     }
 }
 
-/// What runs may use of a limit. Who has paid for the tool, and pays with a key, may use all of it. Others leave that a half, and
-/// contracts that are new leave new payers with a key a quarter more: they can burn on purpose.
+/// Returns the part of a limit that a payer may use. Customers who pay with a key may use all of it. New payers with a
+/// key and customers that are contracts may use half, and new contracts a quarter, because contracts can burn gas on
+/// purpose.
 fn part(most: NonZeroU64, by_contract: bool, is_customer: bool) -> u64 {
     let parts = match (by_contract, is_customer) {
         (false, true) => return most.get(),
         (true, true) | (false, false) => 2,
         (true, false) => 4,
     };
-    // Keys may begin under the smallest limit, since they hold nothing of it.
+    // Keys may begin even under the smallest limit, since they hold nothing of it.
     (most.get() / parts).max(u64::from(!by_contract))
 }

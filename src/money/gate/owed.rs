@@ -1,12 +1,12 @@
-//! Payments that are settled before the run. From the settlement until an answer is kept, the answer is owed: whoever shows the payment
-//! again runs the tool again, and nothing more is charged.
+//! Payments that are settled before the run. From the settlement until an answer is stored, the answer is owed: sending
+//! the payment again runs the tool again at no further charge.
 //!
 //! ```text
 //! reserved → settling → owed ⇄ running → settled
 //! ```
 //!
-//! While a run is under way, the record names its replica. A run that was cut short by a crash leaves that name behind; the next request
-//! sees that nobody runs under it any more. So nothing has to be repaired at the start.
+//! During a run, the record names its replica. A crash leaves that name behind, but the next request detects that the
+//! run is gone. So nothing has to be repaired at the start.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -28,15 +28,16 @@ use super::{
 };
 use crate::{NOT_SERVED, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED};
 
-/// How long a run of another host counts as under way at most: the longest wall limit, and a minute for its answer to be written.
+/// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
+/// answer.
 const LONGEST_RUN: Duration = Duration::from_secs(300 + 60);
 
-/// How often, and for how long, a tool is run again for a payment that was settled before the run.
+/// Limits on repeated runs for a payment that was settled before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwedLimits {
-    /// Runs for one payment, the first among them. Default: 10.
+    /// Maximum number of runs for one payment, including the first. Default: 10.
     pub runs: NonZeroU32,
-    /// Time from the settlement until the last of them can begin. Default: 24 hours.
+    /// Time from the settlement until the last run can begin. Default: 24 hours.
     pub kept: Duration,
 }
 
@@ -46,19 +47,19 @@ impl Default for OwedLimits {
     }
 }
 
-/// A payment that was settled, and whose answer is owed: [`Gate::resume`] begins another run.
+/// A settled payment whose answer is owed. [`Gate::resume`] begins another run.
 #[derive(Debug)]
 pub struct OwedPayment {
     pub(super) id: PaymentId,
     pub(super) record: Box<Record>,
 }
 
-/// What a run has come to, for the receipt and the builder.
+/// The outcome of a run, for the receipt and the builder.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     /// The call that has the answer.
     pub call: CallId,
-    /// Whose tool it is.
+    /// The owner of the tool.
     pub owner: Owner,
     /// Hash of the handler that ran.
     pub version: String,
@@ -70,22 +71,22 @@ pub struct Delivery {
     pub started_at: Timestamp,
 }
 
-/// What a payer is told whose money has moved and who has no answer.
+/// Details for a payer whose money has moved and who has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
     /// The payment.
     pub payment: PaymentId,
     /// Its receipt.
     pub receipt: String,
-    /// The settlement, as its wire tells it; `None` for credit.
+    /// The settle response for the payer, or `None` for credit.
     pub notice: Option<SettlementNotice>,
-    /// How often the tool can still be run for it.
+    /// Number of runs left for the payment.
     pub runs_left: u32,
-    /// Until when.
+    /// The time until which a run can begin.
     pub until: Timestamp,
 }
 
-/// A run of a payment that was settled before it. Dropped, the answer stays owed.
+/// A run of a payment that was settled before. If it is dropped, the answer stays owed.
 #[must_use]
 pub struct OwedRun {
     gate: Arc<Gate>,
@@ -100,15 +101,15 @@ pub struct OwedRun {
 }
 
 impl Gate {
-    /// Takes the money before the run. The place of the run among those under way is kept until it ends.
+    /// Takes the money before the run. The run keeps its slot until it ends.
     ///
     /// # Errors
     ///
-    /// [`SettleError`]; the handler must not run.
+    /// [`SettleError`]; then the handler must not run.
     pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
         enter(Stage::Settle);
         if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
-            // A host of an earlier version could neither read the payment nor take it up.
+            // A host of an earlier version could neither read the payment nor take it over.
             admission.release().await;
             let message = "hosts of an earlier version serve the store".to_owned();
             return Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None });
@@ -126,7 +127,7 @@ impl Gate {
             }
         };
         if told.status != 0 {
-            // It was found settled by another host, and run there, before this one heard of it.
+            // Another host found it settled and ran it before this one learned of it.
             return Err(SettleError::Unknown { payment: id });
         }
         let until = self.clock.now().plus_millis(millis(self.config.owed.kept));
@@ -137,11 +138,11 @@ impl Gate {
         Ok(OwedRun { gate: Arc::clone(self), told, holder, payer, kind, is_first: true, is_over: false, place, _claim: claim })
     }
 
-    /// Begins another run of what is owed; `None` where somebody else was faster.
+    /// Begins another run of an owed answer. Returns `None` if another request was faster.
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoMoreRuns`] where the payment was for a tool that is not there any more, or was refunded; a limit on runs under way.
+    /// [`Refusal::NoMoreRuns`] if the payment was for a tool that is gone, or was refunded; a limit on runs in flight.
     pub async fn resume(self: &Arc<Self>, owed: OwedPayment, terms: &Terms, request: Request<'_>) -> Result<Option<OwedRun>, Refusal> {
         let OwedPayment { id, record } = owed;
         let receipt_id = record.receipt_id.clone().unwrap_or_default();
@@ -163,7 +164,7 @@ impl Gate {
             price: terms.price,
             builder: terms.owner.share().to_owned(),
             from: request.from,
-            // It is paid for: it counts neither for nor against other payers of the tool.
+            // It is already paid, so it counts neither for nor against other payers of the tool.
             funds: Funds::Credit,
             is_customer: true,
         };
@@ -184,13 +185,13 @@ impl Gate {
         Ok(Some(OwedRun { gate, told, holder, payer, kind, is_first: false, is_over: false, place, _claim: Some(claim) }))
     }
 
-    /// Returns what the payer of an owed payment is told while no run begins.
+    /// Returns the details for the payer of an owed payment while no run begins.
     #[must_use]
     pub fn unanswered_by(&self, owed: &OwedPayment) -> Unanswered {
         self.unanswered(owed.id.clone(), &owed.record)
     }
 
-    /// What the payer of this record is told.
+    /// Returns the details for the payer of this record.
     fn unanswered(&self, payment: PaymentId, record: &Record) -> Unanswered {
         let owed = record.owed.clone().unwrap_or_default();
         Unanswered {
@@ -202,7 +203,7 @@ impl Gate {
         }
     }
 
-    /// What is owed of a payment that nobody runs at the moment.
+    /// Returns the owed payment, which no run uses at the moment.
     ///
     /// # Errors
     ///
@@ -215,11 +216,11 @@ impl Gate {
         Ok(OwedPayment { id: told.payment, record })
     }
 
-    /// Whether a run of what is owed is under way, here or at another host.
+    /// Returns whether a run of the owed answer is in flight, here or at another host.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub(super) async fn is_running(&self, record: &Record) -> Result<bool, StoreError> {
         if record.replica.is_none() || self.is_ours(record) {
             return Ok(record.replica.is_some() && self.claims.has(record));
@@ -236,7 +237,7 @@ impl Gate {
 }
 
 impl OwedPayment {
-    /// What was paid with.
+    /// Returns the payment's id.
     #[must_use]
     pub fn payment(&self) -> &PaymentId {
         &self.id
@@ -244,41 +245,41 @@ impl OwedPayment {
 }
 
 impl OwedRun {
-    /// What is paid with.
+    /// Returns the payment's id.
     #[must_use]
     pub fn payment(&self) -> &PaymentId {
         &self.told.payment
     }
 
-    /// The receipt of the settlement.
+    /// Returns the id of the settlement's receipt.
     #[must_use]
     pub fn receipt(&self) -> &str {
         &self.told.receipt
     }
 
-    /// The payer's address, shortened; `None` for credit.
+    /// Returns the payer's address, shortened, or `None` for credit.
     #[must_use]
     pub fn payer(&self) -> Option<String> {
         self.payer.clone()
     }
 
-    /// What was paid with, as the receipt says it.
+    /// Returns the means of payment as in the receipt.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether the money moved for this run, and not for an earlier one.
+    /// Returns whether the money moved for this run and not for an earlier one.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.is_first
     }
 
-    /// Keeps the answer, and puts its hash into the receipt: from now on the payment is given this answer.
+    /// Stores the answer, and adds its hash to the receipt. From now on the payment gets this answer.
     ///
     /// # Errors
     ///
-    /// The store's, with what the payer is told then: the answer stays owed.
+    /// Errors of the store, with the details for the payer. The answer stays owed.
     pub async fn deliver(mut self, answer: StoredAnswer, delivery: &Delivery) -> Result<StoredAnswer, (StoreError, Unanswered)> {
         enter(Stage::Commit);
         let Unanswered { payment: id, receipt, notice, .. } = self.told.clone();
@@ -293,7 +294,7 @@ impl OwedRun {
             if let Ok(id) = receipt.parse::<ReceiptId>()
                 && tx.get(&REFUNDS, &id).await?.is_some()
             {
-                // What was refunded buys no answer. The next request with the payment is told so.
+                // A refunded payment gets no answer. The next request with it is refused for that reason.
                 return tx.answer(None);
             }
             let Some(paid) = gate_of.paid_receipt(receipt).await? else {
@@ -321,7 +322,7 @@ impl OwedRun {
                 self.end();
                 Ok(answer)
             }
-            // Somebody else has run it meanwhile, since this run seemed to be gone.
+            // Another request ran it meanwhile, because this run seemed to be gone.
             Ok(None) => {
                 gate.withdraw_some(laid).await;
                 self.end();
@@ -338,7 +339,8 @@ impl OwedRun {
         }
     }
 
-    /// Ends a run without an answer: it stays owed. What did not come to a run (`ran` is false) takes none of those that are left.
+    /// Ends a run without an answer, which stays owed. If the tool did not run (`ran` is false), the run does not
+    /// count.
     pub async fn fail(self, ran: bool) -> Unanswered {
         let mut told = self.told.clone();
         told.runs_left = told.runs_left.saturating_add(u32::from(!ran));
@@ -351,7 +353,7 @@ impl OwedRun {
         self.gate.stop_running(&self.told.payment, &self.holder, ran).await;
     }
 
-    /// Frees the place. The first run has been paid for, however it ended.
+    /// Frees the slot. The first run counts as paid, however it ended.
     fn end(&mut self) {
         self.is_over = true;
         if let Some(place) = self.place.take()
@@ -376,7 +378,7 @@ impl Drop for OwedRun {
 }
 
 impl Gate {
-    /// Writes that a run is over, so that other hosts do not wait for it. Where the store does not take that, they see it in time.
+    /// Records that a run is over, so that other hosts do not wait for it. If that fails, they notice after a time.
     async fn stop_running(&self, id: &PaymentId, holder: &str, ran: bool) {
         let stopping = update(&*self.store, Durability::Buffered, |mut tx| async move {
             let row = tx.row(&PAYMENTS, id).await?.filter(|row| row.value.state == State::Owed && row.value.holder() == holder);

@@ -1,11 +1,12 @@
-//! Counts of the last minute or hour.
+//! Counts over a sliding window.
 
 use std::time::Duration;
 
-/// Slots of a count. One more than the window has, so that an event counts until the whole window is over.
+/// Number of slots in a window. A count has one more, so that an event counts for the whole window.
 const SLOTS: u64 = 12;
 
-/// How much happened within a window, in slots of a twelfth of it. An event counts for at least one window and at most a slot longer.
+/// A count over a sliding window, in slots of a twelfth of it. An event counts for at least one window and at most one
+/// slot longer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
     slots: [u64; SLOTS as usize + 1],
@@ -13,17 +14,17 @@ pub(super) struct Recent {
     newest: u64,
 }
 
-/// The length of a window, and where in it the time is.
+/// A point in time, in slots of a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     slot: u64,
-    /// Since the slot began.
+    /// Time since the slot began.
     into: Duration,
     length: Duration,
 }
 
 impl Moment {
-    /// The moment `elapsed` after the start of the process, in windows of this length.
+    /// Returns the moment `elapsed` after the start of the process, for windows of this length.
     pub(super) fn new(elapsed: Duration, window: Duration) -> Self {
         let length = window / u32::try_from(SLOTS).unwrap_or(u32::MAX);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -33,7 +34,7 @@ impl Moment {
 }
 
 impl Recent {
-    /// Counts `more`.
+    /// Adds `more` to the count.
     pub(super) fn add(&mut self, more: u64, now: Moment) {
         self.forget_old(now);
         self.newest = now.slot;
@@ -41,12 +42,12 @@ impl Recent {
         *slot = slot.saturating_add(more);
     }
 
-    /// What counts now.
+    /// Returns the current count.
     pub(super) fn total(&self, now: Moment) -> u64 {
         self.slots_in_force(now).map(|slot| self.slots[Self::place(slot)]).fold(0, u64::saturating_add)
     }
 
-    /// Takes one away, the oldest. False where there is none.
+    /// Removes the oldest event. Returns false if there is none.
     pub(super) fn forgive(&mut self, now: Moment) -> bool {
         self.forget_old(now);
         let oldest = self.oldest(now);
@@ -56,13 +57,13 @@ impl Recent {
         oldest.is_some()
     }
 
-    /// Takes the oldest event away if `paid` is at least its price: the mean price of the events in its slot, from `prices`. False if
-    /// that is too little, `None` if there is no event.
+    /// Removes the oldest event if `paid` is at least its price: the mean price of the events in its slot, from
+    /// `prices`. Returns false if it is less, and `None` if there is no event.
     pub(super) fn forgive_for(&mut self, prices: &mut Self, paid: u64, now: Moment) -> Option<bool> {
         self.forget_old(now);
         prices.forget_old(now);
         let place = Self::place(self.oldest(now)?);
-        // At least one event is there. A mean that is rounded up is at most the sum.
+        // There is at least one event. A mean that is rounded up is at most the sum.
         let price = prices.slots[place].div_ceil(self.slots[place]);
         if paid < price {
             return Some(false);
@@ -72,7 +73,7 @@ impl Recent {
         Some(true)
     }
 
-    /// Takes `amount` away again, or as much of it as still counts, the newest first.
+    /// Removes up to `amount` from the count, newest first.
     pub(super) fn take_back(&mut self, mut amount: u64, now: Moment) {
         self.forget_old(now);
         for slot in self.slots_in_force(now).collect::<Vec<_>>().into_iter().rev() {
@@ -83,7 +84,7 @@ impl Recent {
         }
     }
 
-    /// How long until the oldest event counts no more.
+    /// Returns the time until the oldest event no longer counts.
     pub(super) fn wait(&self, now: Moment) -> Option<Duration> {
         let oldest = self.oldest(now)?;
         let slots = u32::try_from((oldest + SLOTS + 1).saturating_sub(now.slot)).unwrap_or(u32::MAX);
@@ -94,13 +95,13 @@ impl Recent {
         self.slots_in_force(now).find(|slot| self.slots[Self::place(*slot)] > 0)
     }
 
-    /// The slots that count, oldest first. Those behind the last event were not used since.
+    /// Returns the slots that count, oldest first. Slots after the last event are unused.
     fn slots_in_force(&self, now: Moment) -> impl Iterator<Item = u64> + use<> {
         let first = now.slot.saturating_sub(SLOTS).max(self.newest.saturating_sub(SLOTS));
         first..=self.newest
     }
 
-    /// Clears slots that count no more, so that they can be used again.
+    /// Clears slots that no longer count, so that they can be reused.
     fn forget_old(&mut self, now: Moment) {
         for slot in self.newest + 1..=now.slot.min(self.newest + SLOTS + 1) {
             self.slots[Self::place(slot)] = 0;

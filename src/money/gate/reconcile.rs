@@ -1,4 +1,4 @@
-//! Comparing the transfers of the chain to the address that is paid with the receipts of the ledger, a page at a time.
+//! Compares transfers on the chain to the payout address with the ledger's receipts, page by page.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -18,18 +18,18 @@ use crate::{
     transactions,
 };
 
-/// Blocks, and transfers, of one page.
+/// Maximum number of blocks, and of transfers, per page.
 const MOST_BLOCKS: u64 = 20_000;
 const MOST_TRANSFERS: usize = 2_000;
 
-/// Receipts that are read at once.
+/// Number of receipts read at once.
 const PAGE: usize = 1_000;
 
-/// Differences of each kind that a page lists, and transactions that are looked up one by one.
+/// Maximum number of differences of each kind per page, and of transactions that are looked up individually.
 const MOST_LISTED: usize = 200;
 
-/// How much earlier than its transaction a receipt may be from, in milliseconds, where nothing else links them: a settlement may have
-/// been open for so long.
+/// How much earlier than the first block a receipt may be that names one of its transactions, in milliseconds: its
+/// settlement may have been open for that long.
 const EARLIER_MS: u64 = 60 * 60 * 1_000;
 
 /// A range of blocks to compare.
@@ -41,36 +41,36 @@ pub struct BlockRange {
     pub last: u64,
 }
 
-/// What a page of blocks and the ledger say of each other.
+/// The result of comparing a page of blocks with the ledger.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reconciliation {
-    /// CAIP-2.
+    /// The network's CAIP-2 id.
     pub network: &'static str,
-    /// The first block that was looked through.
+    /// The first block of the page.
     pub from_block: u64,
-    /// The last one.
+    /// The last block of the page.
     pub to_block: u64,
-    /// Transfers to the address that is paid.
+    /// Number of transfers to the payout address.
     pub transfers: u64,
-    /// Receipts of payments on the network in the time of these blocks.
+    /// Number of receipts for payments on the network during these blocks.
     pub receipts: u64,
-    /// Transfers that no receipt names.
+    /// Transfers without a receipt.
     pub unknown: Vec<UnknownTransfer>,
     /// Receipts whose transaction made no such transfer.
     pub missing: Vec<MissingTransfer>,
-    /// Transactions that more receipts name than they made transfers.
+    /// Transactions with more receipts than transfers.
     pub doubled: Vec<DoubledTransaction>,
-    /// Whether more was found than is listed, or could be looked up: compare fewer blocks.
+    /// Whether more differences were found than are listed or looked up. Then compare fewer blocks.
     pub truncated: bool,
-    /// Whether nothing was found.
+    /// Whether no difference was found.
     pub agrees: bool,
-    /// The blocks that are left.
+    /// The remaining blocks.
     #[serde(skip)]
     pub rest: Option<BlockRange>,
 }
 
-/// A transfer that no receipt names.
+/// A transfer without a receipt.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnknownTransfer {
@@ -82,7 +82,7 @@ pub struct UnknownTransfer {
     pub amount: String,
 }
 
-/// A receipt whose transaction made no transfer to the address that is paid.
+/// A receipt whose transaction made no transfer to the payout address.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingTransfer {
@@ -92,7 +92,7 @@ pub struct MissingTransfer {
     pub amount: String,
 }
 
-/// A transaction that more receipts name than it made transfers.
+/// A transaction with more receipts than transfers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DoubledTransaction {
@@ -104,16 +104,16 @@ pub struct DoubledTransaction {
 /// Why ledger and chain could not be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// The settings name no such network.
+    /// The network is not configured.
     #[error("payments are not made on `{0}` here")]
     UnknownNetwork(String),
-    /// There is nobody to ask.
+    /// No node is configured.
     #[error("no node of `{0}` is set, in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`")]
     NoNode(&'static str),
     /// The node did not answer.
     #[error("the node of the network: {0}")]
     Node(String),
-    /// The store did not.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -124,7 +124,7 @@ impl From<ChainError> for ReconcileError {
     }
 }
 
-/// What of a receipt tells of a transfer.
+/// The fields of a receipt that describe a transfer.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Paid {
@@ -137,11 +137,12 @@ struct Paid {
 }
 
 impl Gate {
-    /// The blocks since that time, on a network whose chain can be asked; of the first network where none is named.
+    /// Returns the blocks since `since` on a network whose chain can be read. The default is the first configured
+    /// network.
     ///
     /// # Errors
     ///
-    /// Why they cannot be told.
+    /// Why the blocks cannot be determined.
     pub async fn blocks_since(&self, network: Option<&str>, since: Timestamp) -> Result<(&'static Network, BlockRange), ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let last = chain.newest().await?;
@@ -153,7 +154,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// Why it cannot.
+    /// Why they cannot be compared.
     pub async fn reconcile(&self, network: Option<&str>, range: BlockRange) -> Result<Reconciliation, ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let mut last = range.last.min(range.first.saturating_add(MOST_BLOCKS - 1));
@@ -204,7 +205,8 @@ impl Gate {
         chain.ok_or(ReconcileError::NoNode(network.caip2))
     }
 
-    /// The receipts of payments on a network from that time on and before the other; and by transaction also those of an hour before.
+    /// Returns the receipts of payments on a network in a period, and the ids of these and of the hour before by
+    /// transaction.
     async fn receipts_between(
         &self,
         network: &Network,
@@ -229,7 +231,7 @@ impl Gate {
         Ok((own, linked))
     }
 
-    /// Holds each transaction against the receipts that name it.
+    /// Compares each transaction with the receipts that name it.
     pub(crate) async fn hold_transfers(
         &self,
         page: &mut Reconciliation,
@@ -289,7 +291,7 @@ impl Gate {
             let wanted: Option<U256> = amount.parse().ok();
             let paid_at = match (accepted, wanted) {
                 (Some(accepted), Some(wanted)) => chain.paid(accepted.asset, &accepted.pay_to, paid.transaction(), wanted).await?,
-                // A token that is not taken any more: whether there is such a transaction is all that can be told.
+                // The token is no longer accepted, so only the existence of the transaction can be checked.
                 _ => chain.placed(paid.transaction()).await?.is_some_and(|placed| placed.succeeded),
             };
             if !paid_at {

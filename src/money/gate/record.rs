@@ -1,4 +1,4 @@
-//! What the store knows of one payment.
+//! The stored record of a payment.
 
 mod format;
 
@@ -14,212 +14,214 @@ use tollhouse_store::postcard_values;
 
 use crate::{Begun, PaymentId, WireVersion};
 
-/// How long an answer is kept for whoever shows its payment again, and how long a refusal can be asked for.
+/// How long an answer can be fetched again with its payment, and how long a refusal can be looked up.
 const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a record outlives its release: for clients that ask what became of a call whose answer they did not get.
+/// How long a record is kept after a release, for clients that look up a call whose answer they did not get.
 const RELEASED_KEPT: Duration = Duration::from_secs(60 * 60);
 
-/// How long a record outlives the last moment at which its payment can be shown: clocks differ, and are put back.
+/// How long a record is kept after its payment can last be used, since clocks differ and can be set back.
 pub(crate) const MARGIN: Duration = Duration::from_secs(60 * 60);
 
-/// Where a payment stands.
+/// The state of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Bound to a call that is running. Nothing is taken.
+    /// Bound to a call that is running. Nothing was taken.
     Reserved,
-    /// The facilitator has been asked to settle, or is about to be.
+    /// The settlement was requested or is about to be.
     Settling,
-    /// The money moved; receipt and answer are stored.
+    /// The money moved. Receipt and answer are stored.
     Settled,
     /// The facilitator refused to settle. Nothing was taken.
     Refused,
-    /// The call ended without a result. Nothing was taken, and the authorisation is unspent.
+    /// The call ended without a result. Nothing was taken, and the authorization is unspent.
     Released,
-    /// For so long as the settings say nobody said whether the money moved, and nobody is asked any more. The authorization stays used
-    /// until an admin decides.
+    /// Nobody reported within the configured time whether the money moved, and it is no longer looked up. The
+    /// authorization stays used until an admin decides.
     Unresolved,
-    /// The money moved before the run, and the payer has no answer yet: the same payment runs the tool.
+    /// The money moved before the run, and the payer has no answer yet. The same payment runs the tool.
     Owed,
 }
 
-/// An answer that can be given again.
+/// An answer that can be sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAnswer {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// Those that the handler chose.
+    /// The headers that the handler set.
     pub headers: Vec<(String, String)>,
-    /// The bytes, as they were given first.
+    /// The original bytes.
     pub body: Bytes,
-    /// Empty when there is no receipt.
+    /// The id of the receipt. Empty if there is none.
     pub receipt_id: String,
-    /// What the payer is told of the settlement.
+    /// The settle response for the payer.
     pub settlement: Option<SettlementNotice>,
 }
 postcard_values!(StoredAnswer);
 
-/// A settle response, and the wire it is told in.
+/// A settle response, and the protocol version that it is sent in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettlementNotice {
-    /// Wire version that it was paid in.
+    /// The x402 version of the payment.
     pub version: WireVersion,
     /// The JSON of `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
     pub body: String,
 }
 
-/// The state of a payment.
+/// The public state of a payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentState {
-    /// What it is known by.
+    /// The payment's id.
     pub payment_id: PaymentId,
-    /// Where it stands.
+    /// The state.
     pub state: State,
-    /// Of the call that it paid.
+    /// The receipt of the paid call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<String>,
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Where the money moved.
+    /// The transaction that moved the money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// When it came to stand there; while it is unresolved, when its settlement began.
+    /// When it entered its state. For an unresolved payment, when its settlement began.
     pub updated_at: Timestamp,
 }
 
 impl PaymentState {
-    /// The same as everyone may see it: not what was bought. Whoever reads the chain can compute ids of payments, and a receipt names the
-    /// tool.
+    /// Removes details of the purchase, for public use. Anybody who reads the chain can compute payment ids, and a
+    /// receipt names the tool.
     #[must_use]
     pub fn without_purchase(self) -> Self {
         Self { receipt_id: None, transaction: None, ..self }
     }
 }
 
-/// Where the answer of a payment that is settled lies: there is one of it.
+/// Where the answer of a settled payment is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Kept {
-    /// In the record, which was written once.
+    /// In the record.
     Here(StoredAnswer),
-    /// In a row of its own, as its intent had it written. With what the payer is told of the settlement.
+    /// In a separate row, which its intent wrote. Only the settle response is here.
     Apart(Option<SettlementNotice>),
 }
 
-/// The record of one payment.
+/// The record of a payment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) state: State,
-    /// Whose reservation it is: no two admissions write the same bytes.
+    /// Identifies the reservation, so that no two admissions write the same bytes.
     holder: String,
     /// Hash of the request that the payment is bound to.
     pub(crate) request: String,
-    /// Hash of the signed payment: who shows it holds that.
+    /// Hash of the signed payment, which proves that a sender has it.
     pub(crate) digest: String,
     pub(crate) updated_ms: u64,
     pub(crate) receipt_id: Option<String>,
     pub(crate) reason: Option<String>,
     pub(crate) transaction: Option<String>,
-    /// Present while settling, and while unresolved.
+    /// Set while settling, and while unresolved.
     pub(crate) intent: Option<Intent>,
-    /// Present while settled and not yet forgotten.
+    /// Set while settled, until the answer is deleted.
     pub(crate) answer: Option<Kept>,
-    /// `None` in a record that a version without tails wrote.
+    /// `None` in records of versions without tails.
     pub(crate) tail: Option<Tail>,
-    /// Present beside an intent, but for those of versions that did not say.
+    /// Set with an intent, except in records of versions that did not store it.
     pub(crate) settler: Option<Settler>,
-    /// Whose it is to end while it is reserved or settling: another replica takes it up once that one's lease is over.
+    /// The replica that handles it while it is reserved or settling. Another one takes over after that one's lease
+    /// ends.
     pub(crate) replica: Option<ReplicaId>,
-    /// What it holds of its payer's balance, on hosts that share a store, while it is reserved or settling.
+    /// The amount held of its payer's balance, on hosts that share a store, while it is reserved or settling.
     pub(crate) held: Option<HeldBalance>,
-    /// Present where the payment is settled before the run, from its intent until the answer is kept.
+    /// Set if the payment is settled before the run, from its intent until the answer is stored.
     pub(crate) owed: Option<Owed>,
 }
 
-/// A part of a payer's balance.
+/// A held part of a payer's balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldBalance {
-    /// Whose, and of what: the key of its sum in the store.
+    /// Key of the balance's sum in the store.
     pub(crate) purse: String,
-    /// In the token's smallest unit.
+    /// The amount in the token's smallest unit.
     pub(crate) amount: i128,
 }
 
-/// What a payer who was charged before the run is owed.
+/// An answer owed to a payer who was charged before the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owed {
-    /// Runs that have begun. Those that the host had no room for are not counted.
+    /// Number of runs that have begun. Runs for which the host had no room do not count.
     pub(crate) runs: u32,
-    /// Until when another run can begin, in milliseconds since 1970; 0 while it is settling.
+    /// The time until which another run can begin, in milliseconds since 1970. 0 while settling.
     pub(crate) until_ms: u64,
-    /// What the payer is told of the settlement.
+    /// The settle response for the payer.
     pub(crate) notice: Option<SettlementNotice>,
 }
 
-/// Who was to settle. Nobody else judges what became of it.
+/// The facilitator that owns this settlement. No other one decides its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settler {
-    /// As [`crate::Facilitator::identity`] has it.
+    /// Its [identity](crate::Facilitator::identity).
     pub(crate) facilitator: String,
-    /// The transaction that it has prepared, and sends once the intent is on disk.
+    /// The transaction that it has prepared, and sends after the intent is stored.
     pub(crate) transaction: Option<String>,
 }
 
-/// What says when a record may go.
+/// The data that determines when a record is deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tail {
-    /// Until when the payment could be shown again if the record were not there: the end of its authorisation, or of the
-    /// client's key. In milliseconds since 1970.
+    /// The time until which the payment could be used if the record did not exist: the end of its authorization or of
+    /// the client's key. In milliseconds since 1970.
     pub(crate) showable_until_ms: u64,
-    /// The client's own name of the payment, behind [`NAMED`].
+    /// The client's name of the payment, prefixed by [`NAMED`].
     pub(crate) named: Option<String>,
 }
 
-/// What names of payments start with in records: they once were the keys of the names.
+/// Prefix of payment names in records. Keys of names once had it.
 const NAMED: &str = "cid/";
 
 impl Tail {
-    /// Of a payment that can be shown until then. The name is scoped by payer: no one can take another's.
+    /// Constructs the tail of a payment that can be used until `showable_until_ms`. The name is scoped by payer, so
+    /// nobody can take another's.
     pub(super) fn new(showable_until_ms: u64, name: Option<(&str, &str)>) -> Self {
         Self { showable_until_ms, named: name.map(|(payer, name)| format!("{NAMED}{payer}/{name}")) }
     }
 
-    /// The name, as its client gave it.
+    /// Returns the name as the client sent it.
     fn client_name(&self) -> Option<&str> {
         Some(self.named.as_ref()?.strip_prefix(NAMED)?.split_once('/')?.1)
     }
 
-    /// The name, among those of all payers.
+    /// Returns the name prefixed by its payer.
     pub(super) fn name(&self) -> Option<String> {
         self.named.as_ref()?.strip_prefix(NAMED).map(str::to_owned)
     }
 }
 
-/// What time does to a record.
+/// The effect of time on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Nothing more.
+    /// None ever.
     Never,
-    /// Nothing until then.
+    /// None until then.
     At(Timestamp),
-    /// The answer goes, the record stays.
+    /// The answer is deleted; the record stays.
     Answer,
-    /// All of it goes: nothing can be asked of it any more.
+    /// The record is deleted: nothing can be looked up any more.
     Record,
 }
 
-/// All that a restart needs to finish a settlement, but for the answer: that lies in a row of its own.
+/// All data that a restart needs to finish a settlement, except for the answer, which has its own row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Intent {
     pub(crate) version: WireVersion,
-    /// JSON texts: postcard cannot hold a `Value`.
+    /// JSON text, because postcard cannot encode a `Value`.
     pub(crate) payload: String,
     pub(crate) requirements: String,
-    /// What the finisher makes the receipt from.
+    /// The draft that the receipt is made from.
     pub(crate) draft: Vec<u8>,
-    /// The answer, where a version without such rows has written it here.
+    /// The answer, if a version without separate rows wrote it here.
     pub(crate) answer: Option<StoredAnswer>,
 }
 
@@ -244,44 +246,45 @@ impl Record {
         }
     }
 
-    /// Whether a developer credit paid, and not an authorization.
+    /// Returns whether a developer credit paid.
     pub(super) fn is_on_credit(&self) -> bool {
         self.digest.starts_with(CreditId::PREFIX)
     }
 
-    /// Whose reservation it is.
+    /// Returns the id of its reservation.
     pub(super) fn holder(&self) -> &str {
         &self.holder
     }
 
-    /// The same, for this replica to end.
+    /// Assigns it to a replica.
     pub(crate) fn held_by(self, replica: &ReplicaId) -> Self {
         Self { replica: Some(replica.clone()), ..self }
     }
 
-    /// The same, without a balance.
     pub(super) fn without_balance(self) -> Self {
         Self { held: None, ..self }
     }
 
-    /// The same, as nobody is asked about it any more. When its settlement began stays: the chain is searched from there.
+    /// Marks it as unresolved, so that it is no longer looked up. The time when its settlement began stays, because a
+    /// search of the chain starts there.
     pub(super) fn given_up(self) -> Self {
         Self { state: State::Unresolved, replica: None, ..self }
     }
 
-    /// Whether it is under way.
+    /// Returns whether it is reserved or settling.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Reserved | State::Settling)
     }
 
-    /// The same, while another run of what is owed is under way at this replica.
+    /// Marks it as being run again by this replica.
     pub(super) fn run_by(self, replica: &ReplicaId, now: Timestamp) -> Self {
         let owed = self.owed.map(|owed| Owed { runs: owed.runs.saturating_add(1), ..owed });
         let holder = RequestId::generate().to_string();
         Self { holder, replica: Some(replica.clone()), updated_ms: now.0, owed, ..self }
     }
 
-    /// No more than that its nonce is spent, and by what: for good, since it has no tail.
+    /// Reduces it to the fact that its nonce is spent, and by which transaction. It is kept forever, since it has no
+    /// tail.
     pub(crate) fn spent(self) -> Self {
         let none = String::new;
         Self {
@@ -297,13 +300,13 @@ impl Record {
         }
     }
 
-    /// Of what is owed nothing more can be asked for once the record is cut to its nonce.
+    /// Turns an owed payment into a settled one. Nothing more can be requested once the record is reduced to its nonce.
     fn over(self) -> Self {
         let state = if self.state == State::Owed { State::Settled } else { self.state };
         Self { state, ..self }
     }
 
-    /// What time has done to it by `now`.
+    /// Returns the effect of time on it as of `now`.
     pub(crate) fn due(&self, now: Timestamp) -> Due {
         let after = |at: u64, kept: Duration| at.saturating_add(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
         let answer_until = after(self.updated_ms, ANSWER_KEPT);
@@ -317,7 +320,7 @@ impl Record {
             (State::Released, _) => Some(after(self.updated_ms, RELEASED_KEPT)),
             (State::Refused, _) => Some(answer_until),
             (State::Settled, Some(tail)) => Some(answer_until.max(after(tail.showable_until_ms, MARGIN))),
-            // Nobody knows how long its authorisation is valid: the record is what refuses it.
+            // The validity of its authorization is unknown, and only the record prevents its reuse.
             (State::Settled, None) => None,
         };
         match record_until {
@@ -329,7 +332,7 @@ impl Record {
         }
     }
 
-    /// What a settlement is known by that has begun when this record was written.
+    /// Returns the settlement that had begun when this record was written.
     pub(crate) fn begun(&self) -> Begun {
         let settler = self.settler.as_ref();
         let facilitator = settler.map(|settler| settler.facilitator.clone());

@@ -1,5 +1,5 @@
-//! What is left open: resolved at the start and on a timer, and given back where nothing was taken. What is over:
-//! forgotten when nothing can be asked of it any more.
+//! Handles payments that were left open, at the start and on a timer: settlements are looked up, and reservations
+//! released. Also deletes records that are no longer needed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,19 +16,19 @@ use crate::{
     gate::record::{Due, Kept, Record, Tail},
 };
 
-/// Open settlements, and payments with something to forget, looked at in one go.
+/// Number of open settlements, and of payments with something to delete, handled at once.
 const BATCH: usize = 256;
 
-/// How often payments are looked for that have something to forget.
+/// Interval between searches for records to delete.
 const FORGET_EVERY: Duration = Duration::from_secs(5);
 
 impl Gate {
-    /// Takes up what those have left who run no more: reservations are released, and settlements are due for [`Gate::tick`]. Asks nobody
-    /// but the store.
+    /// Takes over payments of stopped replicas: releases reservations, and makes settlements due for [`Gate::tick`]. It
+    /// uses only the store.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn recover(&self) -> Result<(), StoreError> {
         self.gas.open(&self.store, &self.clock).await?;
         let (living, mut settling) = (self.replica.living().await?, 0);
@@ -52,8 +52,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Takes up a payment whose replica runs no more: releases it where nothing can have been taken. True when it settles, and is ours to
-    /// ask about from now on. Of many who would take it up, one does.
+    /// Takes over a payment of a stopped replica. Releases it if nothing can have been taken. Returns true if it is
+    /// settling and is now ours to look up. Of several replicas, one succeeds.
     pub(super) async fn take_up(&self, row: &Row<PaymentId, Record>, living: &Living) -> Result<bool, StoreError> {
         let is_left = !living.has(row.value.replica.as_ref());
         match row.value.state {
@@ -65,7 +65,7 @@ impl Gate {
         }
     }
 
-    /// Whether a payment that is under way is this replica's to end.
+    /// Returns whether this replica is responsible for an open payment.
     pub(super) fn is_ours(&self, record: &Record) -> bool {
         record.replica.as_ref() == Some(self.replica.id())
     }
@@ -83,11 +83,11 @@ impl Gate {
         }
     }
 
-    /// Asks about open settlements whose time has come, and forgets what is old of those that ended.
+    /// Looks up open settlements that are due, and deletes old records.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn tick(self: &Arc<Self>) -> Result<(), StoreError> {
         self.log_alarms();
         self.note_customers().await;
@@ -111,18 +111,18 @@ impl Gate {
         Ok(records)
     }
 
-    /// When the oldest of the settlements began that are open, at whichever replica; now where none is.
+    /// Returns when the oldest open settlement of any replica began, or now if there is none.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn settling_since(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         let open = self.open_records().await?.into_iter().filter(|row| row.value.state == State::Settling);
         Ok(open.map(|row| Timestamp(row.value.updated_ms)).min().map_or(now, |oldest| oldest.min(now)))
     }
 
-    /// Forgets what is due.
+    /// Deletes what is due.
     async fn forget(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() {
@@ -138,7 +138,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Forgets what is due of one payment, and says when to look again.
+    /// Deletes what is due of one payment, and schedules the next look at it.
     async fn forget_one(&self, due: &Row<(Timestamp, String), ()>, now: Timestamp) -> Result<(), StoreError> {
         let (mut batch, mut gone) = (Batch::new(), 0);
         batch.sweep(&PAYMENT_EXPIRY, due);
@@ -153,8 +153,8 @@ impl Gate {
             match due {
                 Due::Record => {
                     let name = record.tail.as_ref().and_then(Tail::name);
-                    // What moved stays spent, in few bytes: its nonce can be signed for again, for a later time, and a chain
-                    // that is asked then tells of the transfer that was.
+                    // A payment whose money moved stays spent, in few bytes. Its nonce can be signed again for a later
+                    // time, and the chain would then report the earlier transfer.
                     match record.transaction {
                         Some(_) => batch.replace(&PAYMENTS, &row, &record.spent()),
                         None => {
@@ -187,13 +187,13 @@ impl Gate {
                 PAYMENTS.expired(gone);
                 Ok(())
             }
-            // On a conflict the next tick does it.
+            // After a conflict, the next tick does it.
             Err(StoreError::Conflict) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// What has the payment looked at when something of it is to be forgotten.
+    /// Returns the row that schedules the next look at the payment.
     fn look_again(&self, id: &PaymentId, record: &Record) -> Batch {
         match record.due(self.clock.now()) {
             Due::At(at) => PAYMENT_EXPIRY.put(&(at, id.to_string()), &()),
@@ -202,7 +202,7 @@ impl Gate {
         }
     }
 
-    /// What every end of a payment writes.
+    /// Adds the rows that every end of a payment writes.
     pub(super) fn end(&self, batch: &mut Batch, row: &Row<PaymentId, Record>, record: &Record) {
         let look_again = self.look_again(&row.key, record);
         match &row.value.held {
@@ -215,12 +215,12 @@ impl Gate {
         batch.append(look_again);
     }
 
-    /// What is written of a payment that begins with its end.
+    /// Adds the rows of a payment that ends as it begins.
     pub(super) fn begin_ended(&self, batch: &mut Batch, id: &PaymentId, record: &Record) {
         batch.put_new(&PAYMENTS, id, record).append(self.look_again(id, record));
     }
 
-    /// Releases a reservation. False when it has gone on without us: what changed it ends it.
+    /// Releases a reservation. Returns false if its record has changed. The writer of the change then ends it.
     async fn release(&self, row: &Row<PaymentId, Record>) -> Result<bool, StoreError> {
         let mut record = row.value.clone();
         (record.state, record.replica) = (State::Released, None);
@@ -233,7 +233,7 @@ impl Gate {
                 Ok(true)
             }
             Err(StoreError::Conflict) => match PAYMENTS.get(&*self.store, &row.key).await? {
-                // Something else in the commit was in the way.
+                // Another row of the commit caused the conflict.
                 Some(now) if now == row.value => Err(StoreError::Contended),
                 _ => Ok(false),
             },
@@ -241,7 +241,7 @@ impl Gate {
         }
     }
 
-    /// Releases a reservation of this process whose call is gone. Where the store does not do it now, the next round does.
+    /// Releases a reservation of this process whose call is gone. If that fails, the next round retries.
     pub(super) async fn release_left(&self, row: &Row<PaymentId, Record>) {
         match self.release(row).await {
             Ok(true) => tracing::warn!(payment.id = %row.key, "a reservation that no call held any more was released"),
@@ -250,7 +250,8 @@ impl Gate {
         }
     }
 
-    /// Releases a reservation of our own, now or as soon as the store does it. `None`: it is not known yet.
+    /// Releases a reservation of this process, now or as soon as the store allows. Returns `None` if the outcome is not
+    /// known yet.
     pub(super) async fn give_back(&self, id: &PaymentId, record: &Record) -> Option<bool> {
         match self.release(&PAYMENTS.own(id.clone(), record.clone())).await {
             Ok(released) => Some(released),
@@ -264,7 +265,7 @@ impl Gate {
 
     pub(super) async fn give_back_orphans(&self) {
         let orphans: Vec<_> = self.orphans().drain().collect();
-        // At once: each may wait for a row that is locked.
+        // Concurrently, since each may wait for a locked row.
         join_all(orphans.iter().map(|(id, record)| self.give_back(id, record))).await;
     }
 }

@@ -1,29 +1,29 @@
-//! When to ask about an open settlement again.
+//! Schedules lookups of open settlements.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Semaphore, time::Instant};
 
-/// Longest time between two questions about one open settlement.
+/// Maximum interval between two lookups of an open settlement.
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
-/// Questions asked at once about settlements that were asked about [`OFTEN`], and as many about others.
+/// Maximum number of concurrent lookups of settlements that were looked up [`OFTEN`], and of others.
 const AT_ONCE: usize = 32;
 
-/// Questions without an answer, after which more about the same settlement wait for each other and for no others.
+/// Number of lookups without an answer after which a settlement waits only behind similar ones and delays no others.
 const OFTEN: u32 = 3;
 
-/// When to ask about a settlement that this process has open, and how often it has asked.
+/// When to look up a settlement that this process has open, and how often it has been looked up.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Retry {
     /// `None` while the first answer is awaited.
     pub(super) at: Option<Instant>,
     tries: u32,
-    /// A question is on its way.
+    /// Whether a lookup is in progress.
     pub(super) asking: bool,
 }
 
-/// Places for questions.
+/// Permits for concurrent lookups.
 #[derive(Debug)]
 pub(super) struct Lanes(pub(super) [Arc<Semaphore>; 2]);
 
@@ -34,17 +34,17 @@ impl Default for Lanes {
 }
 
 impl Retry {
-    /// To be asked about now.
+    /// Constructs a retry that is due now.
     pub(super) fn due(now: Instant) -> Self {
         Self { at: Some(now), ..Self::default() }
     }
 
-    /// Whether it was asked about so often that it is no reason for another one to wait.
+    /// Returns whether it was looked up so often that it must not delay others.
     pub(super) fn is_old(&self) -> bool {
         self.tries >= OFTEN
     }
 
-    /// Twice as long after each try.
+    /// Schedules the next lookup. The interval doubles each time.
     pub(super) fn next(self, now: Instant) -> Self {
         let wait = Duration::from_secs(1u64 << self.tries.min(16)).min(MAX_BACKOFF);
         Self { at: Some(now + wait), tries: self.tries + 1, asking: false }

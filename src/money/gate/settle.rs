@@ -1,4 +1,4 @@
-//! Taking the money: intent, settlement, outcome.
+//! Takes the money: intent, settlement, outcome.
 
 use serde_json::Value;
 use tollhouse_store::{Batch, Decided, Durability, StoreError, Tx, update};
@@ -23,22 +23,22 @@ use crate::{
     x402::wire,
 };
 
-/// How the taking of money ended, and what its run holds still, with the gas that was burned.
+/// The outcome of taking money, with the limits that the run still holds and the burned gas.
 pub(super) type Taken = (Result<StoredAnswer, SettleError>, Option<(Box<Held>, Option<BurnedGas>)>);
 
-/// How a payment ended, and what is to be told of it.
+/// The outcome of a payment, and the events to announce.
 pub(super) struct Conclusion {
     pub(super) outcome: Result<StoredAnswer, SettleError>,
     pub(super) news: Option<News>,
 }
 
 impl Gate {
-    /// Takes the money for `answer`, and stores receipt and answer in the commit that says so.
-    /// `draft` is what the finisher makes the receipt from.
+    /// Takes the money for `answer`, and stores receipt and answer in the commit that records it. `draft` is the draft
+    /// of the receipt.
     ///
     /// # Errors
     ///
-    /// [`SettleError`]; the answer must be withheld.
+    /// [`SettleError`]; then the answer must be withheld.
     pub async fn settle(&self, admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         enter(Stage::Settle);
         let id = admission.id.clone();
@@ -49,7 +49,8 @@ impl Gate {
         settled
     }
 
-    /// Takes the money, for `answer` or before there is one. Answers also what the run holds, with the gas that was burned.
+    /// Takes the money, for `answer` or before there is one. Also returns the limits that the run holds and the burned
+    /// gas.
     pub(super) async fn take(&self, mut admission: Admission, answer: Option<StoredAnswer>, draft: &[u8]) -> Taken {
         let id = admission.id.clone();
         let (settled, held, spent) = match &admission.means {
@@ -85,7 +86,7 @@ impl Gate {
     ) -> Result<StoredAnswer, SettleError> {
         let (payment, id, begun) = self.intend(admission, answer.as_ref(), draft).await?;
         if self.replica.is_fenced() {
-            // Another replica may have taken it up meanwhile, and ask.
+            // Another replica may have taken it over meanwhile, and looks it up.
             self.ask_later(&id);
             return Err(SettleError::Unknown { payment: id });
         }
@@ -99,8 +100,8 @@ impl Gate {
         self.conclude(&id, outcome, Some(answer.unwrap_or_else(none_yet))).await
     }
 
-    /// Counts how a run ended: paid for, or not. One whose end is not known counts as unpaid until it is found to be paid, and the
-    /// payer's balance is held until then.
+    /// Counts a run as paid or unpaid. If the outcome of its settlement is unknown, it counts as unpaid and holds the
+    /// payer's balance until it is found to be paid.
     pub(super) fn count(&self, id: PaymentId, held: Held, burned: Option<BurnedGas>, settled: &Result<StoredAnswer, SettleError>) {
         if burned.is_some() {
             self.gas.note_counted(&id);
@@ -108,7 +109,7 @@ impl Gate {
         let Held { place, purse, gas, by_contract } = held;
         match settled {
             Ok(_) => place.paid(),
-            // A payer's contract can bring about that its settlement cannot be tried.
+            // A payer's contract can make the simulation of its settlement fail.
             Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED || by_contract => place.failed("refused"),
             Err(SettleError::Unknown { .. }) => {
                 let running = place.running.clone();
@@ -120,12 +121,12 @@ impl Gate {
         }
     }
 
-    /// Counts how a run ended whose settlement was open.
+    /// Counts a run whose open settlement has ended.
     fn count_late(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
         let open = self.open_runs().remove(id);
         let Some(OpenRun { running, burner, burned, .. }) = open else { return };
         match ended {
-            // The money moved after all, by a transaction of somebody else: the one that was reverted is not the payer's doing.
+            // Somebody else's transaction moved the money, so the reverted one was not the payer's fault.
             Ok(_) => {
                 running.iter().for_each(|running| self.throttle.settled_late(running));
                 burned.into_iter().for_each(|burned| self.gas.excuse(&burner, burned));
@@ -137,13 +138,13 @@ impl Gate {
         }
     }
 
-    /// Counts the gas that a settlement has used beyond an ordinary one which is looked up.
+    /// Counts the gas that a settlement found by a lookup has used beyond an ordinary one.
     pub(super) fn count_excess(&self, payment: &Payment, excess: BurnedGas) {
         let burner = self.open_runs().get(&payment.id()).map(|run| run.burner.clone());
         self.gas.exceeded(&burner.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), excess);
     }
 
-    /// Counts the gas that a settlement has burned which is looked up.
+    /// Counts gas burned by a settlement that is being looked up.
     pub(super) fn count_burned(&self, payment: &Payment, burned: BurnedGas) {
         let burner = {
             let mut open = self.open_runs();
@@ -158,7 +159,7 @@ impl Gate {
         self.gas.burned(&burner, burned);
     }
 
-    /// Holds nothing of a balance any more for an open settlement whose nonce is spent: its money has moved, or never will.
+    /// Releases the held balance of an open settlement whose nonce is spent: its money has moved, or never will.
     pub(super) async fn free_purse(&self, id: &PaymentId) {
         if let Some(run) = self.open_runs().get_mut(id) {
             run.purse = None;
@@ -178,7 +179,7 @@ impl Gate {
         }
     }
 
-    /// Whether an open settlement holds a part of its payer's balance.
+    /// Returns whether an open settlement holds a part of its payer's balance.
     pub(super) fn holds_purse(&self, id: &PaymentId, record: &Record) -> bool {
         record.held.is_some() || self.open_runs().get(id).is_some_and(|run| run.purse.is_some())
     }
@@ -220,7 +221,7 @@ impl Gate {
         record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
         record.owed = answer.is_none().then(Owed::default);
         let begun = record.begun();
-        // Known as ours before anyone can see it in the store.
+        // It is known as ours before anyone can see it in the store.
         self.retries().insert(id.clone(), Retry::default());
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
@@ -228,14 +229,14 @@ impl Gate {
         enter(Stage::Commit);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
-            // Not asked to settle. Of the intent and the release, one is written.
+            // No settlement was requested. Either the intent or the release is written.
             admission.reserved = false;
             if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
                 self.retries().remove(&id);
                 self.withdraw_some(laid).await;
                 return Err(error.into());
             }
-            // The intent may be on disk: whoever finds it there acts on it.
+            // The intent may be stored, and will then be handled as such.
             self.ask_later(&id);
             return Err(SettleError::Unknown { payment: id });
         }
@@ -243,13 +244,13 @@ impl Gate {
         Ok((payment, id, begun))
     }
 
-    /// Takes of the limits on gas what a payer's run needs that had no code when its payment was verified, and has now.
+    /// Reserves gas for a payer whose address has got code since its payment was verified.
     fn hold_as_contract(&self, admission: &mut Admission, payment: &Payment) -> Result<(), Unprepared> {
         let Means::X402(verified) = &admission.means else { return Ok(()) };
         let was_contract = verified.tried_gas().is_some_and(|tried| tried.by_contract);
         let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
-        // Its own counts for nothing so far.
+        // Its earlier reservation counts as zero.
         (held.gas, held.by_contract) = (None, true);
         match self.gas.hold((&held.place.running).into(), tried) {
             Ok(gas) => {
@@ -295,7 +296,7 @@ impl Gate {
         SettleError::Refused { reason, message, notice }
     }
 
-    /// Records how a settlement ended. `answer` is what it is for, where that is at hand.
+    /// Records the outcome of a settlement. `answer` is the answer that it pays for, if available.
     pub(super) async fn conclude(
         &self,
         id: &PaymentId,
@@ -303,7 +304,7 @@ impl Gate {
         answer: Option<StoredAnswer>,
     ) -> Result<StoredAnswer, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
-        // Whoever asks again has no answer at hand: that it is open was counted.
+        // A lookup has no answer at hand, and the settlement was already counted as open.
         let answered = answer.is_some();
         let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, &outcome, answer.clone()));
         let concluded = ending.await.and_then(|Conclusion { outcome, news }| {
@@ -326,11 +327,11 @@ impl Gate {
                 self.ask_later(id);
             }
         }
-        // The intent is on disk: a store that went away now leaves the outcome to be found out again.
+        // The intent is stored. If the store fails now, the outcome is looked up again.
         concluded.map_err(|error| if matches!(error, SettleError::Store(_)) { unknown() } else { error })
     }
 
-    /// What an outcome makes of a payment that is settling; what became of one that is not any more.
+    /// Applies an outcome to a payment that is settling, or returns the outcome of one that has already ended.
     pub(super) async fn ending<'a>(
         &self,
         mut tx: Tx<'a>,
@@ -354,7 +355,7 @@ impl Gate {
             return tx.answer(Conclusion { outcome: ended, news: None });
         };
         if !self.is_ours(&row.value) && record.state != State::Unresolved && !matches!(outcome, SettleOutcome::Settled(_)) {
-            // Who has taken it up asks too, and may have moved the money. That it moved is true whoever says so.
+            // The replica that took it over looks it up too, and may have moved the money. Only a success is certain.
             return Err(unknown());
         }
         if elsewhere::note(id, outcome, record.settler.as_ref().and_then(|settler| settler.transaction.as_deref())) {
@@ -363,7 +364,7 @@ impl Gate {
         (record.settler, record.replica) = (None, None);
         record.updated_ms = self.clock.now().0;
         let text = |json: &str, pointer: &str| Some(serde_json::from_str::<Value>(json).ok()?.pointer(pointer)?.as_str()?.to_owned());
-        // As the intent names it: the settings may be others since.
+        // From the intent, since the settings may have changed.
         let network = text(&intent.requirements, "/network");
         let (outcome, news) = match outcome {
             SettleOutcome::Settled(settlement) => {
@@ -426,7 +427,7 @@ impl Gate {
         tx.answer(Conclusion { outcome, news: Some(news) })
     }
 
-    /// The record of a payment that was settled, without its answer.
+    /// Returns the record of a settled payment, without its answer.
     pub(super) fn settled(&self, mut record: Record, settlement: &Settlement, receipt_id: &str) -> Record {
         (record.state, record.replica) = (State::Settled, None);
         record.updated_ms = self.clock.now().0;
@@ -435,7 +436,7 @@ impl Gate {
         record
     }
 
-    /// Has a record say that the money moved and the answer is owed; and that its run begins here, where a call awaits it.
+    /// Marks a record as charged with the answer owed. If a call awaits it, its run begins here.
     pub(super) fn owe(&self, record: &mut Record, notice: Option<SettlementNotice>, is_awaited: bool) {
         let until = self.clock.now().plus_millis(u64::try_from(self.config.owed.kept.as_millis()).unwrap_or(u64::MAX));
         record.state = State::Owed;
@@ -444,12 +445,12 @@ impl Gate {
     }
 }
 
-/// What stands for the answer of a payment that is settled before the run.
+/// Returns the placeholder for the answer of a payment that is settled before the run.
 pub(super) fn none_yet() -> StoredAnswer {
     StoredAnswer { status: 0, headers: Vec::new(), body: Default::default(), receipt_id: String::new(), settlement: None }
 }
 
-/// The state that a payment came to, as it is counted.
+/// Returns the name of a payment's outcome in metrics.
 pub(super) fn ended_as(outcome: &Result<StoredAnswer, SettleError>) -> &'static str {
     match outcome {
         Ok(_) => "settled",

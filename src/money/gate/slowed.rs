@@ -1,4 +1,4 @@
-//! Limits in the way of a run.
+//! Limits that delay a run.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -12,7 +12,7 @@ pub struct Slowed {
     pub bound: Bound,
     /// Its value.
     pub most: NonZeroU32,
-    /// The time that it is for.
+    /// The period to which it applies.
     pub window: Duration,
     /// Time until a run can begin.
     pub wait: Duration,
@@ -21,42 +21,42 @@ pub struct Slowed {
 /// A limit on runs that nobody pays for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Bound {
-    /// Runs of one payer.
+    /// Unpaid runs of one payer.
     #[error("too many of your runs in the last minute were not paid for, or are still under way; each paid run makes up for one")]
     Payer,
-    /// Runs that were asked for from one address.
+    /// Unpaid runs from one address.
     #[error("too many runs from your address in the last minute were not paid for, or are still under way; each paid run makes up for one")]
     Address,
-    /// Runs of one tool.
+    /// Unpaid runs of one tool.
     #[error("too many runs of `{0}` in the last minute were not paid for; payers who have paid for it before are served")]
     Tool(Slug),
-    /// Runs at once of a payer who has not paid yet, and whose balance is not known.
+    /// Concurrent runs of a payer who has not paid yet and whose balance is unknown.
     #[error("a payer who has not paid here yet can have few runs under way at once; wait until one ends")]
     Unproven,
-    /// What a payer has.
+    /// The payer's balance.
     #[error("your balance does not cover this call beside those of yours that are under way; wait until they end")]
     Balance,
-    /// Gas of settlements that one payer's runs have burned.
+    /// Gas burned by settlements of one payer.
     #[error("your settlements have burned too much gas in the last hour without paying")]
     PayerGas,
-    /// Gas of settlements that payers who call from one address have burned.
+    /// Gas burned by settlements of payers who call from one address.
     #[error("settlements of payers who call from your address have burned too much gas in the last hour without paying")]
     AddressGas,
-    /// Gas that new payers leave to those who have paid for the tool before.
+    /// Gas that new payers may burn. The rest is kept for payers who have paid for the tool before.
     #[error(
         "settlements have burned much gas in the last hour without paying; until that is over, payers who have paid for this tool before are served"
     )]
     NewPayers,
-    /// Gas of settlements that runs of one builder's tools have burned.
+    /// Gas burned by settlements for one builder's tools.
     #[error("settlements of this builder's tools have burned too much gas in the last hour without paying")]
     OwnerGas,
-    /// Settlements of one payer that were reverted.
+    /// Reverted settlements of one payer.
     #[error("too many settlements of yours were reverted in the last hour")]
     Reverts,
 }
 
 impl Bound {
-    /// What the limit is called in `RateLimit` headers.
+    /// Returns the policy's name in `RateLimit` headers.
     #[must_use]
     pub fn policy(&self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl Bound {
         }
     }
 
-    /// What the limit is counted as.
+    /// Returns its name in metrics.
     pub(crate) fn metric(&self) -> &'static str {
         match self {
             Self::Payer => "payer",

@@ -1,4 +1,4 @@
-//! What became of a payment, and who may know what it bought.
+//! The public state of a payment, and who may see its purchase.
 
 use tollhouse_store::StoreError;
 
@@ -6,21 +6,21 @@ use super::{Gate, PAYMENTS, PaymentState};
 use crate::{CreditOffer, Offered, PaymentId, x402::offer::Shown};
 
 impl Gate {
-    /// The state of a payment, with its receipt and its transaction.
+    /// Returns the state of a payment, with its receipt and transaction.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
         Ok(PAYMENTS.get(&*self.store, id).await?.map(|record| record.public(id)))
     }
 
-    /// Whether what is offered is this payment itself, or the developer credit that it was made with. Its id alone proves nothing: anybody
-    /// can compute it from what the chain publishes.
+    /// Returns whether an offered payment is this payment, or the developer credit that paid for it. The id alone
+    /// proves nothing, because anybody can compute it from public data of the chain.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn is_payer(&self, id: &PaymentId, offered: &Offered) -> Result<bool, StoreError> {
         let digest = match offered {
             Offered::Nothing => None,

@@ -1,14 +1,14 @@
-//! Limits on runs that nobody pays for, by payer, by caller's address and by tool.
+//! Limits on unpaid runs, per payer, per caller's address and per tool.
 //!
-//! A run takes a [`Place`] before its handler starts, so that runs under way count like those that have failed. A place ends in one
-//! of three ways: the run is paid for, which forgives one earlier failure of at most that price; the run is not paid for, which counts
-//! for a minute; or there was no run, which counts nothing.
+//! A run takes a [`Place`] before its handler starts, so that runs in flight count like failed ones. A place ends in
+//! one of three ways: the run is paid for, which forgives one earlier failure of at most that price; the run is not
+//! paid for, which counts for a minute; or there was no run, which counts nothing.
 //!
-//! A payer who pays can have more runs under way: ten paid runs allow one more. Each unpaid run takes one of
-//! these back.
+//! A payer who pays can have more runs in flight: ten paid runs allow one more. Each unpaid run removes one of these.
 //!
-//! A tool's limit holds for x402 payers who have not paid for that tool recently. So payers with fresh addresses cannot run one tool
-//! without end, and they shut out nobody who has paid. Half of it is kept for addresses that have no unpaid run.
+//! A tool's limit applies to x402 payers who have not paid for that tool recently. So payers with fresh addresses
+//! cannot run a tool endlessly, and they do not shut out anyone who has paid. Half of the limit is reserved for
+//! addresses without unpaid runs.
 
 mod account;
 mod customers;
@@ -37,23 +37,24 @@ use self::{
 };
 use super::slowed::{Bound, Slowed};
 
-/// Runs under way at once of a payer whose balance nobody tells, before its first paid run.
+/// Maximum number of concurrent runs of a payer whose balance is unknown, before its first paid run.
 const UNTOLD_AT_ONCE: u32 = 8;
 
-/// Payers, addresses and tools that are remembered, each. Beyond that, those that failed least are forgotten.
+/// Maximum number of payers, of addresses and of tools that are remembered. Beyond it, those that failed least are
+/// forgotten.
 const MAX_KEYS: usize = 16_384;
 
-/// Payers' histories with tools that are remembered.
+/// Maximum number of remembered histories of a payer with a tool.
 const MAX_CUSTOMERS: usize = 65_536;
 
-/// Unpaid runs within a minute before further runs get 429. `None` is no limit.
+/// Unpaid runs per minute after which further runs get 429. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedRuns {
-    /// Of one payer, of all tools together. Default: 30.
+    /// Per payer, for all tools together. Default: 30.
     pub of_payer: Option<NonZeroU32>,
-    /// From one caller's address, of all payers together. Default: 60.
+    /// Per caller's address, for all payers together. Default: 60.
     pub of_address: Option<NonZeroU32>,
-    /// Of one tool, by all x402 payers together who have not paid for it before. Default: 100.
+    /// Per tool, for all x402 payers together who have not paid for it before. Default: 100.
     pub of_tool: Option<NonZeroU32>,
 }
 
@@ -63,24 +64,23 @@ impl Default for FailedRuns {
     }
 }
 
-/// Who runs what.
+/// A run: its payer, its tool and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Running {
     /// An address of a network, or the id of a credit.
     pub(super) payer: String,
     pub(super) tool: Slug,
-    /// What the run costs.
+    /// The price of the run.
     pub(super) price: MicroUsd,
-    /// Whose tool that is, as shares name them.
+    /// The tool's owner, by its share name.
     pub(super) builder: String,
-    /// Where the call comes from: an address of IPv4, or the first of a /64.
+    /// The caller's IPv4 address, or the first address of its IPv6 /64.
     pub(super) from: Option<IpAddr>,
     pub(super) funds: Funds,
-    /// The payer has paid for this tool before.
+    /// Whether the payer has paid for this tool before.
     pub(super) is_customer: bool,
 }
 
-/// All accounts.
 #[derive(Debug, Default)]
 struct Accounts {
     payers: HashMap<String, Account>,
@@ -91,7 +91,7 @@ struct Accounts {
     unwritten: Unwritten,
 }
 
-/// The limits on runs that nobody pays for.
+/// The limits on unpaid runs.
 #[derive(Debug)]
 pub(super) struct Throttle {
     limits: FailedRuns,
@@ -99,13 +99,13 @@ pub(super) struct Throttle {
     accounts: Mutex<Accounts>,
 }
 
-/// A run that has a place among those that may fail. Dropped, it was no run.
+/// A run's slot among those that may fail. If it is dropped, the run does not count.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Place {
     throttle: Arc<Throttle>,
     pub(super) running: Running,
-    /// The payer has paid for this tool more often than such runs are under way.
+    /// Whether the payer has paid for this tool more often than it has such runs in flight.
     is_customer: bool,
     is_over: bool,
 }
@@ -115,12 +115,12 @@ impl Throttle {
         Arc::new(Self { limits, begun: Instant::now(), accounts: Mutex::default() })
     }
 
-    /// Whether a run may begin now. Takes no place: the payment may be anybody's still.
+    /// Returns whether a run may begin now. Takes no slot, because the payer is not verified yet.
     pub(super) fn check(&self, running: &Running) -> Result<(), Slowed> {
         self.accounts().admit(&self.limits, running, self.now()).map(drop)
     }
 
-    /// Takes a place for a run whose payment is the payer's.
+    /// Takes a slot for a run whose payer is verified.
     pub(super) fn begin(self: &Arc<Self>, running: Running) -> Result<Place, Slowed> {
         let (mut accounts, now) = (self.accounts(), self.now());
         let is_customer = accounts.admit(&self.limits, &running, now)?;
@@ -129,7 +129,7 @@ impl Throttle {
         Ok(Place { throttle: Arc::clone(self), running, is_customer, is_over: false })
     }
 
-    /// Makes up for a run that was not known to be paid for when it ended.
+    /// Corrects the count of a run that was found to be paid after it ended.
     pub(super) fn settled_late(&self, running: &Running) {
         let (mut accounts, now) = (self.accounts(), self.now());
         if let Some(account) = accounts.payers.get_mut(&running.payer) {
@@ -138,7 +138,7 @@ impl Throttle {
         accounts.paid(running, now);
     }
 
-    /// Takes back one failure of a run that its payer had no part in.
+    /// Removes one failure of a run that was not its payer's fault.
     pub(super) fn excuse(&self, running: &Running) {
         let (mut accounts, now) = (self.accounts(), self.now());
         let Running { payer, tool, from, .. } = running;
@@ -150,13 +150,14 @@ impl Throttle {
         }
     }
 
-    /// Unpaid runs of the last minute, of all payers. Those that were forgiven stay in it: nobody paid for them.
+    /// Returns the number of unpaid runs of all payers in the last minute, including forgiven ones, for which nobody
+    /// paid either.
     pub(super) fn unpaid(&self) -> u64 {
         let now = self.now();
         self.accounts().payers.values().map(|account| account.unpaid(now)).sum()
     }
 
-    /// Forgets who has been quiet, so that memory stays flat.
+    /// Forgets inactive parties, to bound memory.
     pub(super) fn forget_quiet(&self) {
         let now = self.now();
         let Accounts { payers, addresses, tools, customers, .. } = &mut *self.accounts();
@@ -176,7 +177,7 @@ impl Throttle {
 }
 
 impl Accounts {
-    /// Whether a run may begin; true where its payer has paid for the tool.
+    /// Returns whether a run may begin. The result is true if its payer has paid for the tool.
     fn admit(&self, limits: &FailedRuns, running: &Running, now: Now) -> Result<bool, Slowed> {
         let Running { payer, tool, from, funds, .. } = running;
         let slowed = |bound, most, wait| Slowed { bound, most, window: WINDOW, wait };
@@ -197,7 +198,7 @@ impl Accounts {
             return Ok(customer);
         }
         if let (Some(most), Some(of_tool)) = (limits.of_tool, self.tools.get(tool)) {
-            // An address that has failed, or may be about to, leaves half of the places to others.
+            // An address that has failed or may be about to leaves half of the slots to others.
             let is_clean = limits.of_address.is_none() || address.is_none_or(|address| address.is_clean(now));
             let places = if is_clean { most.get() } else { most.get().div_ceil(2) };
             of_tool.admit(places, now).map_err(|wait| slowed(Bound::Tool(tool.clone()), most, wait))?;
@@ -212,7 +213,7 @@ impl Accounts {
         account.begin(now);
         if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
             make_room(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
-            // What one of its payers pays with says nothing of the address.
+            // A payer's means of payment does not matter for its address.
             self.addresses.entry(from).or_insert_with(|| Account::new(limits.of_address, Funds::Balance, now)).begin(now);
         }
         if is_customer {
@@ -225,7 +226,7 @@ impl Accounts {
         }
     }
 
-    /// A run is no longer under way.
+    /// Ends a run in flight.
     fn end(&mut self, running: &Running, is_customer: bool) {
         let Running { payer, tool, from, .. } = running;
         let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
@@ -269,20 +270,21 @@ impl Accounts {
 }
 
 impl Running {
-    /// What is paid with credit is bounded by who minted it: it counts neither for nor against other payers of a tool.
+    /// Returns whether it counts for the tool. Credit is bounded by its minted amount, so it counts neither for nor
+    /// against other payers of a tool.
     fn counts_for_tool(&self) -> bool {
         self.funds != Funds::Credit
     }
 }
 
 impl Place {
-    /// The run was paid for.
+    /// Records that the run was paid for.
     pub(super) fn paid(mut self) {
         self.finish();
         self.throttle.accounts().paid(&self.running, self.throttle.now());
     }
 
-    /// The run was not paid for.
+    /// Records that the run was not paid for.
     pub(super) fn failed(mut self, why: &'static str) {
         UNPAID_RUNS.count([why]);
         self.finish();
@@ -302,7 +304,7 @@ impl Drop for Place {
     }
 }
 
-/// Makes room for a key among `most`: an eighth of the keys goes, those of least weight first.
+/// Makes room for a key if there are `most`: removes an eighth of the keys, those of least weight first.
 fn make_room<K: Hash + Eq + Clone, V, W: Ord>(keys: &mut HashMap<K, V>, key: &K, most: usize, weight: impl Fn(&V) -> W) {
     if keys.len() < most || keys.contains_key(key) {
         return;

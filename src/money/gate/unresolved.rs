@@ -1,5 +1,5 @@
-//! Settlements that stay unknown: after [`PaymentConfig::unresolved_after`](crate::PaymentConfig) nobody is asked about them any more, and an
-//! admin decides. The authorization stays used meanwhile.
+//! Unresolved settlements: after [`PaymentConfig::unresolved_after`](crate::PaymentConfig) they are no longer looked
+//! up, and an admin decides. Until then the authorization stays used.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -21,56 +21,56 @@ use crate::{
     unresolved::UNRESOLVED,
 };
 
-/// Why a payment is refused that an admin calls unpaid.
+/// Reason of the refusal if an admin declares a payment unpaid.
 const UNPAID: &str = "settlement_unpaid";
 
 pub(super) fn index(id: &PaymentId, record: &Record) -> Option<Entry> {
     (record.state == State::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
 }
 
-/// A settlement of which nobody said how it ended.
+/// A settlement whose outcome nobody reported.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnresolvedSettlement {
-    /// What its payment is known by.
+    /// The payment's id.
     pub payment_id: PaymentId,
     /// When it began.
     pub since: Timestamp,
-    /// CAIP-2.
+    /// The network's CAIP-2 id.
     pub network: String,
     /// Address of the token.
     pub asset: String,
-    /// In the token's smallest unit.
+    /// Amount in the token's smallest unit.
     pub amount: String,
-    /// Who pays.
+    /// The payer.
     pub payer: String,
-    /// Who is paid.
+    /// The recipient.
     pub pay_to: String,
     /// The tool.
     pub slug: Slug,
-    /// What the call costs.
+    /// The price of the call.
     pub price_usd: MicroUsd,
-    /// Who was to settle.
+    /// The facilitator.
     pub facilitator: Option<String>,
     /// The transaction that was prepared for it.
     pub transaction: Option<String>,
 }
 
-/// What an admin does about an unresolved settlement.
+/// An admin's action on an unresolved settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
-    /// Asks the chain.
+    /// Looks it up on the chain.
     LookUp,
-    /// Says that this transaction made the transfer. Where a node can be asked, it has to agree.
+    /// Declares that this transaction made the transfer. If a node is configured, it must confirm it.
     Paid {
-        /// Its hash.
+        /// The transaction's hash.
         transaction: String,
     },
-    /// Says that no money moved, and none will.
+    /// Declares that no money moved and none will.
     Unpaid,
 }
 
-/// Why an unresolved settlement stays so.
+/// Why an unresolved settlement cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum ResolutionError {
@@ -83,14 +83,14 @@ pub enum ResolutionError {
     /// The transaction made no such transfer, or pays for another receipt.
     #[error("the transaction did not make the transfer, or another receipt names it")]
     NotPaid,
-    /// Nobody knows more than before.
+    /// The outcome is still unknown.
     #[error("nobody can say how the settlement ended: {0}")]
     Undecided(String),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The time for which a host asks at least, however long it was down before, in milliseconds.
+/// Minimum time for which a host looks up a settlement, however long it was down before, in milliseconds.
 const ASKED_AT_LEAST_MS: u64 = 15 * 60 * 1_000;
 
 impl From<ChainError> for ResolutionError {
@@ -100,14 +100,14 @@ impl From<ChainError> for ResolutionError {
 }
 
 impl Gate {
-    /// Whether a settlement has been open for so long that nobody is asked about it any more.
+    /// Returns whether a settlement has been open for so long that it is no longer looked up.
     pub(super) fn is_overdue(&self, record: &Record) -> bool {
         let most = u64::try_from(self.config.unresolved_after.as_millis()).unwrap_or(u64::MAX);
         let since = |at: u64| self.clock.now().0.saturating_sub(at);
         record.state == State::Settling && since(record.updated_ms) >= most && since(self.begun.0) >= most.min(ASKED_AT_LEAST_MS)
     }
 
-    /// Asks nobody about an overdue settlement any more. What it held of limits is free.
+    /// Stops looking up an overdue settlement, and frees the limits that it held.
     pub(super) async fn give_up(&self, id: &PaymentId) {
         match self.write_unresolved(id).await {
             Ok(true) => {
@@ -146,11 +146,11 @@ impl Gate {
         Ok(true)
     }
 
-    /// Settlements that are unresolved, in the order of their ids.
+    /// Returns unresolved settlements, sorted by id.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn unresolved(&self, after: Option<&PaymentId>, limit: usize) -> Result<Vec<UnresolvedSettlement>, StoreError> {
         let range = match after {
             Some(after) => UNRESOLVED.all().after(after),
@@ -164,11 +164,11 @@ impl Gate {
         Ok(settlements)
     }
 
-    /// Resolves a settlement as an admin says.
+    /// Resolves a settlement as an admin decides.
     ///
     /// # Errors
     ///
-    /// Why it stays as it is.
+    /// Why it stays unresolved.
     pub async fn resolve_unresolved(&self, id: &PaymentId, resolution: &Resolution) -> Result<PaymentState, ResolutionError> {
         let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
         if record.state != State::Unresolved {
@@ -202,7 +202,7 @@ impl Gate {
         Ok(record.public(id))
     }
 
-    /// A settlement by this transaction, as far as a node agrees.
+    /// Returns the settlement by this transaction, if a configured node confirms it.
     async fn paid_by(&self, payment: &Payment, transaction: &str) -> Result<SettleOutcome, ResolutionError> {
         let network = payment.asset.network;
         let hash = network.checked_transaction(transaction).ok_or_else(|| ResolutionError::Transaction(transaction.to_owned()))?;
@@ -238,7 +238,7 @@ impl Gate {
     }
 }
 
-/// The payment of an intent.
+/// Parses the payment of an intent.
 fn payment_of(record: &Record) -> Option<Payment> {
     let intent = record.intent.as_ref()?;
     let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Watching settlements until their blocks stay.
+//! Watches settlements until their blocks are final.
 //!
-//! A block that is replaced takes all blocks above it with it. So while the newest block with a settlement in it is the one that was
-//! recorded, all below are as well, and one question a round is enough. Below the first that is not, each settlement is looked up by its
-//! transaction.
+//! Replacing a block replaces all blocks above it. So while the newest block with a settlement is the recorded one, all
+//! below are too, and one request per round is enough. Otherwise each settlement in a differing block is looked up by
+//! its transaction.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::{
     reorganized::{REORGANIZED, ReorganizedSettlement, WATCHED, WatchedSettlement, watched_on},
 };
 
-/// How long a transaction has to be missing before its settlement counts as taken back: a node may lag, and what a block loses is in one
-/// of the next as a rule.
+/// How long a transaction must be missing before its settlement counts as undone. A node may lag, and transactions of a
+/// replaced block are usually in one of the next blocks.
 const MISSING_FOR: Duration = Duration::from_secs(15);
 
-/// Rows that are read at once, and looked up in one round.
+/// Number of rows read at once, and looked up per round.
 const PAGE: usize = 256;
 
-/// Blocks that are compared in one round.
+/// Number of blocks compared per round.
 const MOST_BLOCKS: usize = 64;
 
-/// How long a settlement that was taken back is looked up again: its transaction may be in a block again.
+/// How long an undone settlement is looked up again, since its transaction may be in a block again.
 const LOOKED_UP_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Watched = Row<String, WatchedSettlement>;
@@ -42,21 +42,21 @@ enum Cut {
 }
 
 impl Gate {
-    /// Whether a reorganization of the chain took the settlement of a receipt back.
+    /// Returns the settlement of a receipt if a reorganization of the chain has undone it.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn reorganized(&self, receipt: &ReceiptId) -> Result<Option<ReorganizedSettlement>, StoreError> {
         REORGANIZED.get(&*self.store, receipt).await
     }
 
-    /// Looks whether the blocks of recent settlements are still there, on every network whose chain can be asked. Asks a chain nothing
-    /// while there is no such settlement.
+    /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Sends no
+    /// requests without such settlements.
     ///
     /// # Errors
     ///
-    /// The store's. A node that does not answer is logged, and asked the next time.
+    /// Errors of the store. A node's failure is logged, and the next round retries.
     pub async fn watch_settlements(&self) -> Result<(), StoreError> {
         for (network, chain) in self.facilitators.chains() {
             match self.watch_network(network, &*chain).await {
@@ -82,7 +82,7 @@ impl Gate {
             let placed = chain.placed(&row.value.transaction).await?;
             self.look_at(row, placed).await?;
         }
-        // What stays is watched no more. A block that was not compared may be another than the one that was recorded.
+        // Final settlements are no longer watched. A block that was not compared may differ from the recorded one.
         for rows in same.iter().filter(|row| row.value.block <= safe).collect::<Vec<_>>().chunks(PAGE) {
             let mut batch = Batch::new();
             for row in rows {
@@ -93,8 +93,9 @@ impl Gate {
         Ok(())
     }
 
-    /// Settlements whose block is as it was recorded, and the others, of so many blocks from the lowest on. A settlement says nothing of
-    /// those below: it may have come after the reorganization that took them back.
+    /// Compares the recorded blocks of settlements with the chain, from the lowest up to the maximum number of blocks.
+    /// Returns the settlements with the same block, and the others. A matching block does not prove those below,
+    /// because it may be newer than the reorganization that replaced them.
     async fn compare(&self, chain: &dyn ChainView, all: &Range<String>) -> Result<(Vec<Watched>, Vec<Watched>), Cut> {
         let (mut same, mut suspects, mut last, mut blocks) = (Vec::new(), Vec::new(), None::<(u64, Option<String>)>, 0);
         let mut range = all.clone();
@@ -123,7 +124,7 @@ impl Gate {
         Ok((same, suspects))
     }
 
-    /// Acts on where the transaction of a settlement is, whose block is not the one that was recorded.
+    /// Handles a settlement whose block is not the recorded one, given its transaction's current block.
     async fn look_at(&self, row: Watched, placed: Option<Placed>) -> Result<(), StoreError> {
         let now = self.clock.now();
         let mut batch = Batch::new();
@@ -134,7 +135,7 @@ impl Gate {
             if watched == row.value {
                 return Ok(());
             }
-            // A batch writes a key once.
+            // A batch can write a key only once.
             if watched.key() == row.key {
                 batch = Batch::new();
                 batch.replace(&WATCHED, &row, &watched);
@@ -171,7 +172,7 @@ impl Gate {
         }
     }
 
-    /// Looks whether settlements that were taken back are in a block again.
+    /// Checks whether undone settlements are in a block again.
     async fn look_for_missing(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), Cut> {
         let now = self.clock.now();
         for row in REORGANIZED.page(&*self.store, &REORGANIZED.all(), PAGE, Direction::Backward).await? {
@@ -194,7 +195,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether it was written: another host may have changed it.
+    /// Commits a batch. Returns false if another host has changed a row.
     async fn write(&self, batch: Batch) -> Result<bool, StoreError> {
         match batch.commit(&*self.store, Durability::Buffered).await {
             Ok(_) => Ok(true),

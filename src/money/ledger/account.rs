@@ -1,4 +1,4 @@
-//! Accounts: who has what, in which unit.
+//! Accounts of the ledger and their units.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ use crate::{
 pub(crate) const ACCOUNTS: Counter<String> = schema::ACCOUNTS.counting();
 pub(crate) const CREDIT_BALANCES: Counter<(CreditId, u64)> = LINES.counting();
 
-/// The name of the account that has what all credits have together, so that one scan sees all that there is.
+/// Name of the account that sums all credits, so that one scan reads all accounts.
 pub(crate) const CREDITS_TOGETHER: &str = "credits";
 
-/// Whoever gives may be below zero by any amount.
+/// No limit: the account may be negative by any amount.
 const NONE: Limit = Limit::Floor(i128::MIN);
 
-/// What no credit passes: nobody spends what is not there, and no amount is more than can be told exactly.
+/// Returns the limit of a credit's balance: it cannot become negative or too large to represent exactly.
 const fn of_credit(by: i128) -> Limit {
     match by {
         ..0 => Limit::Floor(0),
@@ -29,53 +29,53 @@ const fn of_credit(by: i128) -> Limit {
     }
 }
 
-/// An account.
+/// An account of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
-    /// Of dollars.
+    /// An account in dollars.
     Dollars(Dollars),
-    /// Of a token.
+    /// An account in a token.
     Tokens(Tokens, Token),
 }
 
 /// Accounts of micro-dollars.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Dollars {
-    /// What was there before there was a ledger came from here.
+    /// Source of money from before there was a ledger.
     Before,
-    /// What admins minted came from here: below zero by all of it.
+    /// Source of the credits that admins minted. Its balance is negative.
     Issued,
     /// The balance of a credit.
     Credit(CreditId),
-    /// What was taken of a credit when it was revoked.
+    /// The amount taken from a revoked credit.
     Revoked(CreditId),
-    /// The worth of what was paid with a token: below zero by all that was earned with it.
+    /// Source of the worth of token payments. Its balance is negative.
     Exchange(Token),
-    /// What a builder earned that is in no payout packet yet.
+    /// A builder's earnings that are not in a payout yet.
     Builder(BuilderId),
-    /// What the host kept of builders' sales.
+    /// The host's fees on builders' sales.
     Fees,
-    /// What the host's own endpoints earned, and registrations.
+    /// Earnings of the host's own tools and of registrations.
     Own,
-    /// What a payout packet is to pay.
+    /// The amount of a payout that is to be paid.
     Packet(PayoutId),
-    /// What packets paid.
+    /// The amount of all paid payouts.
     PaidOut,
 }
 
 /// Accounts of one token, in its smallest units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Tokens {
-    /// Who paid: below zero by all that they did.
+    /// Source of payments. Its balance is negative.
     Payers,
-    /// What came in.
+    /// The payments received.
     Treasury,
 }
 
 /// A token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token {
-    /// CAIP-2.
+    /// The network's CAIP-2 id.
     pub network: String,
     /// Its address.
     pub token: String,
@@ -83,7 +83,7 @@ pub struct Token {
     pub simulated: bool,
 }
 
-/// What an account counts.
+/// The unit of an account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
     /// Micro-dollars.
@@ -93,7 +93,7 @@ pub enum Unit {
 }
 
 impl Token {
-    /// What a settlement moved.
+    /// Returns the token that a settlement moved.
     #[must_use]
     pub fn of(settlement: &Settlement, simulated: bool) -> Self {
         Self { network: settlement.network.clone(), token: settlement.asset.clone(), simulated }
@@ -101,7 +101,7 @@ impl Token {
 }
 
 impl Dollars {
-    /// Where what an owner earns goes.
+    /// Returns the account for an owner's earnings.
     #[must_use]
     pub fn earned_by(owner: &Owner) -> Self {
         match owner {
@@ -111,13 +111,13 @@ impl Dollars {
     }
 }
 
-/// What a builder earned that is in no payout packet yet; below zero where more is to be given back.
+/// Returns a builder's earnings that are not in a payout yet. Negative if refunds exceed them.
 pub(crate) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i128, StoreError> {
     ACCOUNTS.get(store, &Account::Dollars(Dollars::Builder(builder.clone())).to_string()).await
 }
 
 impl Account {
-    /// What it counts.
+    /// Returns its unit.
     #[must_use]
     pub fn unit(&self) -> Unit {
         match self {
@@ -126,10 +126,10 @@ impl Account {
         }
     }
 
-    /// The addition to its balance.
+    /// Adds an amount to its balance.
     pub(super) fn add(&self, batch: &mut Batch, by: i128) {
         match self {
-            // Its own beside what moved it.
+            // A credit's balance is next to its movements.
             Self::Dollars(Dollars::Credit(id)) => batch.add(&CREDIT_BALANCES, &(id.clone(), BALANCE), by, of_credit(by)).add(
                 &ACCOUNTS,
                 &CREDITS_TOGETHER.to_owned(),

@@ -1,8 +1,7 @@
-//! Proving the ledger: postings, balances, movements, receipts, what waits to be paid out and packets tell the same.
+//! Verifies that postings, balances, movements, receipts, unpaid earnings and payouts are consistent.
 //!
-//! It goes through each table once, a page at a time, and looks up for each row the others that tell of the same money. In
-//! memory it holds no more than a sum for each account. All of it tells of one moment only where nobody writes meanwhile: of a
-//! stopped host.
+//! It scans each table once, page by page, and looks up the related rows of each row. Memory use is one sum per
+//! account. The result is consistent only if nobody writes meanwhile, so the host must be stopped.
 
 mod credits;
 mod earned;
@@ -24,26 +23,26 @@ use super::{
 };
 use crate::{credit::number::BALANCE, reorganized::REORGANIZED};
 
-/// Rows that are read at once.
+/// Number of rows read at once.
 const PAGE: usize = 1_000;
 
-/// Goes through all of it; answers what was looked at, and what does not agree.
+/// Runs all checks. Returns the counts and the inconsistencies.
 ///
 /// # Errors
 ///
-/// The store's. A row that does not read is told as wrong, and is none.
+/// Errors of the store. An unreadable row is reported as an inconsistency.
 pub async fn check(store: &dyn Store) -> Result<Found, StoreError> {
     let mut check = Check::new(store).await?;
     check.all().await?;
     Ok(check.found())
 }
 
-/// A check under way.
+/// A running check.
 pub struct Check<'a> {
     store: &'a dyn Store,
-    /// Receipts from before then may have no posting.
+    /// Receipts from before this time may have no posting.
     opened: Timestamp,
-    /// What the postings come to.
+    /// The sums of the postings per account.
     sums: BTreeMap<String, (Unit, i128)>,
     found: Found,
 }
@@ -55,21 +54,21 @@ impl std::fmt::Debug for Check<'_> {
 }
 
 impl<'a> Check<'a> {
-    /// Begins one.
+    /// Starts a check.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn new(store: &'a dyn Store) -> Result<Self, StoreError> {
         let opened = OPENED.get(store, &()).await?.map_or(Timestamp(0), |opened| opened.at);
         Ok(Self { store, opened, sums: BTreeMap::new(), found: Found::default() })
     }
 
-    /// Holds rows that were written at some time against what is there: those that are never changed.
+    /// Compares archived versions of immutable rows with the store.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn archived(&mut self, rows: &[Written]) -> Result<(), StoreError> {
         for row in rows {
             self.still_there(row).await?;
@@ -77,11 +76,11 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Goes through every table.
+    /// Checks every table.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn all(&mut self) -> Result<(), StoreError> {
         self.postings().await?;
         self.receipts().await?;
@@ -93,7 +92,7 @@ impl<'a> Check<'a> {
         self.balances().await
     }
 
-    /// Lists the settlements that a reorganization of the chain took back.
+    /// Reports settlements that a reorganization of the chain has undone.
     async fn reorganized(&mut self) -> Result<(), StoreError> {
         let mut range = REORGANIZED.all();
         while let Some(page) = REORGANIZED.next(self.store, &mut range, PAGE).await? {
@@ -106,13 +105,13 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// What was found.
+    /// Returns the result.
     #[must_use]
     pub fn found(self) -> Found {
         self.found
     }
 
-    /// Adds the postings up, and sees that each tells of something that is there.
+    /// Sums the postings, and checks that the record behind each exists.
     async fn postings(&mut self) -> Result<(), StoreError> {
         let mut range = POSTINGS.all();
         while let Some(page) = POSTINGS.next(self.store, &mut range, PAGE).await? {
@@ -131,7 +130,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Holds each balance against the postings, and those of each unit against nothing.
+    /// Compares each balance with its postings, and the sum of each unit with zero.
     async fn balances(&mut self) -> Result<(), StoreError> {
         let mut units = BTreeMap::<String, i128>::new();
         let mut balances = BTreeMap::new();
@@ -171,12 +170,12 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// What an account has by its postings.
+    /// Returns the sum of an account's postings.
     fn posted(&self, account: Dollars) -> i128 {
         self.sums.get(&Account::Dollars(account).to_string()).map_or(0, |(_, sum)| *sum)
     }
 
-    /// A row that reads; what does not is told as wrong.
+    /// Returns a readable row, or reports an unreadable one.
     fn sound<T>(&mut self, row: Result<T, StoreError>) -> Option<T> {
         row.map_err(|error| self.found.wrong("a row", error.to_string())).ok()
     }

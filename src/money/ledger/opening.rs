@@ -1,7 +1,7 @@
-//! Opening the ledger over a store that had none: what is there is entered once, as it stands.
+//! Opens the ledger in a store that had none, by entering all existing balances once.
 //!
-//! It happens before anything else uses the store, in commits of a bounded size, each of which says of its part that it is done:
-//! one that was cut off goes on where it ended.
+//! It runs before anything else uses the store, in commits of bounded size. Each commit records that its part is done,
+//! so that an interrupted opening continues where it stopped.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
@@ -24,30 +24,30 @@ use crate::{
 pub(crate) const OPENED: Table<(), Opened> = schema::LEDGER_OPENED.holding();
 tollhouse_store::json_values!(Opened);
 
-/// Rows that are looked at, or entered, at once.
+/// Number of rows read or entered at once.
 const PAGE: usize = 500;
 
-/// Since when every movement of money has a posting.
+/// The time since which every movement of money has a posting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
-    /// Receipts from before then may have none.
+    /// Receipts from before this time may have no posting.
     pub at: Timestamp,
 }
 
-/// Since when there is a ledger; `None` in a store of a version that had none, which no host has opened since.
+/// Returns when the ledger was opened, or `None` in a store of a version without a ledger.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn opened(store: &dyn Store) -> Result<Option<Opened>, StoreError> {
     OPENED.get(store, &()).await
 }
 
-/// Enters what is there, unless that was done. To be called before anything else uses the store.
+/// Enters all existing balances unless that was done before. Call it before anything else uses the store.
 ///
 /// # Errors
 ///
-/// The store's; the next start goes on.
+/// Errors of the store. The next start continues.
 pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
     let opening = Opening { store, at: clock.now() };
     loop {
@@ -56,7 +56,7 @@ pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
         }
         match opening.all().await {
             Ok(()) => break,
-            // Another host of the store is at it, or is done, and moves money already.
+            // Another host of the store is opening the ledger, or has opened it and already moves money.
             Err(StoreError::Conflict) => {}
             Err(error) => return Err(error),
         }
@@ -80,13 +80,14 @@ impl Opening<'_> {
         self.commit(OPENED.put(&(), &Opened { at: self.at }), Durability::Durable).await
     }
 
-    /// Commits what is entered, unless the ledger is open: from then on what it would enter has postings of its own.
+    /// Commits entries unless the ledger is open, because from then on the same amounts get regular postings.
     async fn commit(&self, mut batch: Batch, durability: Durability) -> Result<(), StoreError> {
         batch.absent(&OPENED, &());
         batch.commit(self.store, durability).await.map(drop)
     }
 
-    /// The balances of credits, and what was taken of revoked ones. A record that was entered says no balance any more.
+    /// Enters the balances of credits and the amounts of revoked ones. A record no longer contains a balance after it
+    /// was entered.
     async fn credits(&self) -> Result<(), StoreError> {
         let mut range = CREDITS.all();
         loop {
@@ -108,7 +109,7 @@ impl Opening<'_> {
         }
     }
 
-    /// What waits to be paid out.
+    /// Enters unpaid earnings.
     async fn builders(&self) -> Result<(), StoreError> {
         let mut rest = UNPAID.all();
         while let Some((builder, _)) = UNPAID.first(self.store, &rest).await? {
@@ -128,7 +129,7 @@ impl Opening<'_> {
         }
     }
 
-    /// What is in packets that nobody has paid.
+    /// Enters payouts that are not paid yet.
     async fn packets(&self) -> Result<(), StoreError> {
         let mut range = PAYOUTS.all();
         loop {
@@ -143,7 +144,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Enters what an account has, unless that was done.
+    /// Enters an account's balance unless that was done before.
     async fn enter(&self, account: Dollars, amount: MicroUsd) -> Result<(), StoreError> {
         let posting = self.entered(account, amount);
         if POSTINGS.get(self.store, &posting.cause().key()).await?.is_some() {

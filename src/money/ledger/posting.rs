@@ -15,10 +15,10 @@ use super::account::{Account, Dollars, Token, Tokens};
 pub(crate) const POSTINGS: Table<String, Posting> = schema::POSTINGS.holding();
 tollhouse_store::postcard_values!(Posting);
 
-/// Most units of a token that one posting moves. No token has as many; sums of those that there could be hold.
+/// Maximum units of a token per posting. No token has as many, and sums of postings do not overflow.
 const MAX_UNITS: u128 = 1 << 100;
 
-/// What moved, why and when. Stored as postcard, once, and never changed.
+/// Movements with their cause and time. Stored as postcard once, and never changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Posting {
     /// When it was made, in milliseconds since 1970.
@@ -27,24 +27,24 @@ pub struct Posting {
     moves: Vec<Move>,
 }
 
-/// Why money moved: what the posting is found by.
+/// The cause of a posting, which is also its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// The account, by its name, had it before there was a ledger.
+    /// The named account had a balance before there was a ledger.
     Opened(String),
-    /// An admin made a credit, or added to it: by this movement of it.
+    /// An admin created a credit or added to it. The number is that of the movement.
     Minted(CreditId, u64),
-    /// An admin revoked a credit, or restored it: by this movement of it.
+    /// An admin revoked or restored a credit. The number is that of the movement.
     Judged(CreditId, u64),
-    /// A call, or a registration, was paid.
+    /// A call or a registration was paid.
     Sold(ReceiptId),
-    /// A packet took receipts, from this one on.
+    /// A payout collected receipts, starting with this one.
     Packed(PayoutId, ReceiptId),
-    /// A packet was paid.
+    /// A payout was paid.
     PaidOut(PayoutId),
-    /// An admin gave back of what a receipt paid, under this number.
+    /// An admin refunded a receipt. The number is that of the refund.
     Refunded(ReceiptId, u64),
-    /// A packet left out what was given back of earlier sales.
+    /// A payout withheld refunds of earlier sales.
     Withheld(PayoutId),
 }
 
@@ -53,34 +53,34 @@ pub enum Cause {
 pub enum Move {
     /// Micro-dollars.
     Dollars {
-        /// Who gives.
+        /// The account that gives.
         from: Dollars,
-        /// Who gets.
+        /// The account that receives.
         to: Dollars,
-        /// How many.
+        /// The amount in micro-dollars.
         micros: u64,
     },
     /// A token.
     Tokens {
-        /// Which.
+        /// The token.
         asset: Token,
-        /// Who gives.
+        /// The account that gives.
         from: Tokens,
-        /// Who gets.
+        /// The account that receives.
         to: Tokens,
-        /// How many of its smallest units.
+        /// The amount in the token's smallest units.
         units: u128,
     },
 }
 
 impl Posting {
-    /// One that moves nothing yet.
+    /// Constructs an empty posting.
     #[must_use]
     pub fn new(cause: Cause, at: Timestamp) -> Self {
         Self { at_ms: at.0, cause, moves: Vec::with_capacity(3) }
     }
 
-    /// Moves dollars too.
+    /// Adds a movement of dollars, unless the amount is zero.
     #[must_use]
     pub fn dollars(mut self, from: Dollars, to: Dollars, amount: MicroUsd) -> Self {
         if !amount.is_zero() {
@@ -89,34 +89,33 @@ impl Posting {
         self
     }
 
-    /// Names who earned, also where all of a price is the host's.
+    /// Adds the owner's net earnings, even if they are zero, so that the posting names the owner.
     #[must_use]
     pub(super) fn earned(mut self, from: Dollars, to: Dollars, net: MicroUsd) -> Self {
         self.moves.push(Move::Dollars { from, to, micros: net.0 });
         self
     }
 
-    /// Moves tokens too.
+    /// Adds a movement of tokens.
     #[must_use]
     pub fn tokens(mut self, asset: Token, from: Tokens, to: Tokens, units: u128) -> Self {
         self.moves.push(Move::Tokens { asset, from, to, units: units.min(MAX_UNITS) });
         self
     }
 
-    /// Why it was made.
+    /// Returns its cause.
     #[must_use]
     pub fn cause(&self) -> &Cause {
         &self.cause
     }
 
-    /// What moves.
+    /// Returns its movements.
     #[must_use]
     pub fn moves(&self) -> &[Move] {
         &self.moves
     }
 
-    /// What it makes of the balances of accounts. Those of each unit come to nothing together: all that one is given another
-    /// gives.
+    /// Returns the changes of account balances. For each unit they sum to zero.
     #[must_use]
     pub fn changes(&self) -> BTreeMap<Account, i128> {
         let mut changes = BTreeMap::new();
@@ -128,7 +127,7 @@ impl Posting {
         changes
     }
 
-    /// What writes it, where no other has its cause, and adds it to the balances.
+    /// Returns the rows that store it, unless a posting has the same cause, and add it to the balances.
     #[must_use]
     pub fn stored(&self) -> Batch {
         let mut batch = Batch::new();
@@ -141,7 +140,7 @@ impl Posting {
 }
 
 impl Move {
-    /// Who gives, who gets, and how much.
+    /// Returns the account that gives, the one that receives, and the amount.
     fn ends(&self) -> (Account, Account, i128) {
         match self {
             Self::Dollars { from, to, micros } => (Account::Dollars(from.clone()), Account::Dollars(to.clone()), (*micros).into()),
@@ -154,7 +153,7 @@ impl Move {
 }
 
 impl Cause {
-    /// The name of the posting: there is one for a cause.
+    /// Returns the key of the posting. Each cause has one posting.
     #[must_use]
     pub fn key(&self) -> String {
         match self {

@@ -1,5 +1,4 @@
-//! The ledger as admins read it, while the host runs: balances, and whether those that can be held against rows of their own
-//! agree with them.
+//! Reads the ledger for admins while the host runs: balances, and whether they agree with their rows.
 
 #[cfg(test)]
 mod tests;
@@ -31,38 +30,38 @@ use crate::{
 
 const ROWS: Table<String, Sum> = ACCOUNTS.rows();
 
-/// Rows that one reading adds up for the accounts that it tells of; what would take more is not looked at. As many accounts it adds up by
-/// their units; of more only those that it tells of are read.
+/// Maximum number of rows summed per reading to verify accounts. Accounts that need more are not verified. It is also
+/// the maximum number of accounts summed by unit; if there are more, only the listed ones are read.
 const LOOKED_AT: usize = 50_000;
 
-/// Settlements that were taken back and are listed.
+/// Maximum number of listed settlements that a reorganization of the chain has undone.
 const MOST_REORGANIZED: usize = 100;
 
-/// Unresolved settlements that are counted.
+/// Maximum number of unresolved settlements that are counted.
 const MOST_UNRESOLVED: usize = 10_000;
 
-/// What all accounts of dollars count.
+/// The unit of dollar accounts.
 const DOLLARS: &str = "micro-USD";
 
-/// A part of the ledger.
+/// A page of the ledger.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reading {
-    /// Since when every movement of money has a posting.
+    /// The time since which every movement of money has a posting.
     pub opened_at: Option<Timestamp>,
-    /// What all accounts of each unit come to: nothing, each of them. Nothing is told where there are more than can be read in one moment.
+    /// The sum of all accounts per unit, which must be zero. Empty if there are too many accounts for one snapshot.
     pub units: Vec<UnitLine>,
-    /// Some of the accounts.
+    /// The accounts of the page.
     pub accounts: Vec<AccountLine>,
-    /// The place to go on from, while there are more.
+    /// The position of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// Whether all that was looked at agrees, and no settlement was taken back.
+    /// Whether everything that was verified agrees and no settlement was undone.
     pub agrees: bool,
-    /// Settlements of which nobody said how they ended, up to 10,000: their money is in no account.
+    /// Number of settlements with unknown outcome, up to 10,000. Their money is in no account.
     #[serde(skip_serializing_if = "is_none_of")]
     pub unresolved_settlements: usize,
-    /// The newest settlements that a reorganization of the chain took back.
+    /// The newest settlements that a reorganization of the chain has undone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reorganized: Vec<ReorganizedLine>,
 }
@@ -71,27 +70,27 @@ fn is_none_of(count: &usize) -> bool {
     *count == 0
 }
 
-/// A settlement that a reorganization of the chain took back.
+/// A settlement that a reorganization of the chain has undone.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReorganizedLine {
-    /// What it paid for.
+    /// Its receipt.
     pub receipt_id: ReceiptId,
-    /// CAIP-2.
+    /// The network's CAIP-2 id.
     pub network: String,
-    /// The transaction that is in no block any more.
+    /// The transaction, which is no longer in a block.
     pub transaction: String,
-    /// When that was noticed.
+    /// When it was noticed.
     pub since: Timestamp,
 }
 
-/// What all accounts of a unit come to.
+/// The sum of all accounts of a unit.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitLine {
     /// Micro-dollars, or a token.
     pub unit: String,
-    /// A text: it may be more than a number of JSON holds.
+    /// The sum as text, because it may exceed a JSON number.
     pub sum: String,
 }
 
@@ -101,26 +100,26 @@ pub struct UnitLine {
 pub struct AccountLine {
     /// Its name.
     pub account: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: String,
-    /// How many of them it has.
+    /// Its balance in that unit.
     pub balance: String,
-    /// The same in dollars, where it counts those.
+    /// The balance in dollars, if that is its unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub balance_usd: Option<UsdChange>,
-    /// What the rows that it is the sum of come to, where it has such and they could be looked at in one moment.
+    /// The sum of the account's rows, if it has any and they could be read in one snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<String>,
-    /// Whether that is its balance.
+    /// Whether the sum equals the balance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
 }
 
-/// Reads at most `limit` accounts, from behind `cursor`: all others by name, then credits by id.
+/// Reads at most `limit` accounts after `cursor`: first all others by name, then credits by id.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn read(store: &dyn Store, limit: usize, cursor: Option<&str>) -> Result<Reading, StoreError> {
     read_most(store, limit, cursor, LOOKED_AT).await
 }
@@ -128,7 +127,7 @@ pub async fn read(store: &dyn Store, limit: usize, cursor: Option<&str>) -> Resu
 async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, most: usize) -> Result<Reading, StoreError> {
     let opened_at = OPENED.get(store, &()).await?.map(|opened| opened.at);
     let behind = |cursor: &str| ROWS.all().after(&cursor.to_owned());
-    // One scan, which is one moment; where there are too many, of those that are told.
+    // One scan reads one snapshot. If there are too many accounts, only those of the page are read.
     let mut balances = ROWS.page(store, &ROWS.all(), most + 1, Direction::Forward).await?;
     let mut units = BTreeMap::<String, i128>::new();
     if balances.len() <= most {
@@ -173,10 +172,10 @@ impl ReorganizedLine {
     }
 }
 
-/// What the names of credits' accounts start with.
+/// Prefix of credits' accounts.
 const CREDIT: &str = "credit/";
 
-/// The unit of the account with this name.
+/// Returns the unit of the account with this name.
 fn unit_of(name: &str) -> String {
     let token = ["payers/", "treasury/"].into_iter().find_map(|start| name.strip_prefix(start));
     token.unwrap_or(DOLLARS).to_owned()
@@ -184,7 +183,7 @@ fn unit_of(name: &str) -> String {
 
 struct Reader<'a> {
     store: &'a dyn Store,
-    /// Rows that may still be looked at.
+    /// Number of rows that may still be read.
     left: usize,
     lines: Vec<AccountLine>,
 }
@@ -200,7 +199,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What waits to be paid out, less what is to be given back: `None` if it moved meanwhile.
+    /// Returns unpaid earnings minus owed refunds, or `None` if they changed meanwhile or are too many.
     async fn waiting(&mut self, name: &str, builder: &BuilderId, balance: i128) -> Result<Option<i128>, StoreError> {
         let range = UNPAID.under(&Ended(builder.clone()));
         let rows = UNPAID.page(self.store, &range, self.left + 1, Direction::Forward).await?;
@@ -212,7 +211,7 @@ impl Reader<'_> {
         Ok(Some(waits).filter(|_| now == balance))
     }
 
-    /// Balance and movements lie in one range: both are of one moment.
+    /// Reads a credit's account. Balance and movements are in one range, and so from one snapshot.
     async fn credit(&mut self, id: &CreditId) -> Result<(), StoreError> {
         let rows = LINES.page(self.store, &LINES.under(id), self.left + 1, Direction::Backward).await?;
         let left = self.left.checked_sub(rows.len());

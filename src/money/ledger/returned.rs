@@ -1,4 +1,4 @@
-//! The posting of a refund: what a sale moved, or a part of it, goes back to where it came from.
+//! The posting of a refund, which takes the sale's money, or a part of it, back to its source.
 
 use tollhouse_base::{
     clock::Timestamp,
@@ -11,30 +11,30 @@ use super::{
     posting::{Cause, Move, Posting},
 };
 
-/// What a sale moved.
+/// The amounts that a sale moved.
 #[derive(Debug)]
 pub struct Paid {
     from: Dollars,
     to: Dollars,
     net: MicroUsd,
     fees: MicroUsd,
-    /// Of x402: which token, and how many of its smallest units.
+    /// For x402: the token, and the amount in its smallest units.
     tokens: Option<(Token, u128)>,
 }
 
-/// A part of what a sale moved, on its way back.
+/// A full or partial refund of a sale.
 #[derive(Debug)]
 pub struct Returned {
-    /// What moves it.
+    /// The posting that moves it.
     pub posting: Posting,
-    /// What the host gives of it.
+    /// The host's part of the refund.
     pub fees: MicroUsd,
-    /// What who earned gives of it.
+    /// The owner's part of the refund.
     pub net: MicroUsd,
 }
 
 impl Paid {
-    /// What the posting of a sale says; `None` of any other.
+    /// Reads the posting of a sale. `None` for any other posting.
     #[must_use]
     pub fn of(posting: &Posting) -> Option<Self> {
         let (mut fees, mut tokens, mut earned) = (MicroUsd::ZERO, None, None);
@@ -49,32 +49,33 @@ impl Paid {
         Some(Self { from, to, net, fees, tokens })
     }
 
-    /// What was paid.
+    /// Returns the price.
     #[must_use]
     pub fn price(&self) -> MicroUsd {
         MicroUsd(self.net.0.saturating_add(self.fees.0))
     }
 
-    /// The credit that paid, if one did.
+    /// Returns the credit that paid, if one did.
     #[must_use]
     pub fn credit(&self) -> Option<&CreditId> {
         if let Dollars::Credit(id) = &self.from { Some(id) } else { None }
     }
 
-    /// The builder who earned, if one did.
+    /// Returns the builder who earned, if one did.
     #[must_use]
     pub fn builder(&self) -> Option<&BuilderId> {
         if let Dollars::Builder(id) = &self.to { Some(id) } else { None }
     }
 
-    /// Who earned.
+    /// Returns the owner who earned.
     #[must_use]
     pub fn owner(&self) -> Owner {
         self.builder().map_or(Owner::Platform, |builder| Owner::Builder(builder.clone()))
     }
 
-    /// Gives `amount` back where `before` was given back already; together they are no more than the price. Fee and tokens go back in
-    /// the proportion of all that was given back, rounded down, so that the last refund has what the others left.
+    /// Refunds `amount` after `before` was refunded earlier. Together they must not exceed the price. Fee and tokens
+    /// are refunded in proportion to the total refunded so far, rounded down, so that the last refund gets the
+    /// remainder.
     #[must_use]
     pub fn returned(&self, receipt: &ReceiptId, number: u64, at: Timestamp, before: MicroUsd, amount: MicroUsd) -> Returned {
         let after = MicroUsd(before.0 + amount.0);
@@ -90,10 +91,10 @@ impl Paid {
         Returned { posting, fees, net }
     }
 
-    /// What of `whole` is to `refunded` as all of it to the price.
+    /// Returns the part of `whole` that is proportional to `refunded` of the price.
     fn share(&self, whole: u128, refunded: MicroUsd) -> u128 {
         let (price, refunded) = (u128::from(self.price().0.max(1)), u128::from(refunded.0));
-        // In two steps: a token's units and a price together may be more than the number holds.
+        // In two steps, because the product of token units and price may overflow.
         whole / price * refunded + whole % price * refunded / price
     }
 }

@@ -1,4 +1,4 @@
-//! The posting of a call that was paid: from who paid to who earned, and the host's share.
+//! The posting of a paid call: from the payer to the owner, and the host's fee.
 
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
 use tollhouse_tool::{MicroUsd, Owner};
@@ -12,25 +12,25 @@ use crate::{
     settlement::{Settlement, SettlementKind},
 };
 
-/// A call that was paid.
+/// A paid call.
 #[derive(Debug)]
 pub struct Sold<'a> {
     /// Its receipt.
     pub receipt: &'a ReceiptId,
     /// When the money had moved.
     pub at: Timestamp,
-    /// Who earns.
+    /// The owner who earns.
     pub owner: &'a Owner,
-    /// What came in, and what the host keeps of it.
+    /// The price, and the host's fee.
     pub totals: Totals,
-    /// How it was paid.
+    /// The settlement.
     pub settlement: &'a Settlement,
-    /// Whether with play money.
+    /// Whether it was paid with play money.
     pub simulated: bool,
 }
 
 impl Sold<'_> {
-    /// Its posting.
+    /// Returns its posting.
     #[must_use]
     pub fn posting(&self) -> Posting {
         let posting = Posting::new(Cause::Sold(self.receipt.clone()), self.at);
@@ -53,7 +53,7 @@ impl Sold<'_> {
 
     fn units(&self) -> u128 {
         self.settlement.amount.parse().unwrap_or_else(|_| {
-            // The money has moved: what is wrong with its amount must not keep the receipt from being written.
+            // The money has moved, so an invalid amount must not prevent the receipt.
             tracing::error!(receipt.id = %self.receipt, amount = self.settlement.amount, "a settlement moved an amount that does not read");
             0
         })

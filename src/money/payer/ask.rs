@@ -1,4 +1,4 @@
-//! One way to pay, as a seller asks for it.
+//! A way to pay, as offered by a seller.
 
 use alloy_primitives::{Address, B256, U256};
 use serde_json::Value;
@@ -6,37 +6,37 @@ use tollhouse_tool::MicroUsd;
 
 use crate::{Asset, Network, PaymentId, WireVersion, accept::UPFRONT};
 
-/// How much of what is signed is taken.
+/// The part of the signed amount that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scheme {
     /// All of it.
     Exact,
-    /// What was charged, and all of it at most.
+    /// The amount charged, up to the signed amount.
     Upto,
 }
 
-/// One way to pay, as a seller asks for it, as far as it can be signed.
+/// A way to pay that can be signed.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The wire that it was asked over.
+    /// The x402 version of the offer.
     pub version: WireVersion,
-    /// The entry of `accepts`, as it came.
+    /// The original entry of `accepts`.
     pub accepted: Value,
-    /// How much is taken.
+    /// The scheme.
     pub scheme: Scheme,
-    /// Where, as EIP-155 numbers it.
+    /// The chain id (EIP-155).
     pub chain_id: u64,
-    /// In the token's smallest unit: all of it, or the most.
+    /// The amount, or the maximum for [`Scheme::Upto`], in the token's smallest unit.
     pub amount: U256,
     /// The token's contract.
     pub asset: Address,
-    /// Who is paid.
+    /// The recipient.
     pub pay_to: Address,
-    /// What the seller calls the token: name and version of its EIP-712 domain.
+    /// Name and version of the token's EIP-712 domain, as given by the seller.
     pub domain: (String, String),
-    /// For how long the payment is to be valid.
+    /// How long the payment must be valid.
     pub timeout_secs: u64,
-    /// Who alone says how much is taken; of [`Scheme::Upto`].
+    /// The only address that may set the amount taken, for [`Scheme::Upto`].
     pub(super) facilitator: Option<Address>,
 }
 
@@ -54,21 +54,21 @@ pub enum Unsignable {
     Member(&'static str),
 }
 
-/// What bounds a payment beside its terms.
+/// The limits of a payment besides its terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Lets it be taken once.
+    /// The nonce, which allows it to be taken once.
     pub nonce: B256,
-    /// In seconds since 1970: it is worth nothing from then on.
+    /// When it expires, in seconds since 1970.
     pub until_secs: u64,
 }
 
 impl Ask {
-    /// Reads an entry of `accepts`.
+    /// Parses an entry of `accepts`.
     ///
     /// # Errors
     ///
-    /// What is asked for in a way that is not known here, or has a member that is not what it is to be.
+    /// An unsupported scheme, network or method, or an invalid field.
     pub fn read(version: WireVersion, accepted: &Value) -> Result<Self, Unsignable> {
         let extra = &accepted["extra"];
         let scheme = match accepted["scheme"].as_str() {
@@ -109,20 +109,20 @@ impl Ask {
         })
     }
 
-    /// Whether it is settled before the work.
+    /// Returns whether the payment is settled before the run.
     #[must_use]
     pub fn is_upfront(&self) -> bool {
         self.accepted["extra"]["paymentFlow"] == UPFRONT
     }
 
-    /// The token, where it is one of the table: by its contract and its network, whatever the seller calls it.
+    /// Finds the token by its contract and network, whatever the seller calls it. `None` if it is unknown.
     #[must_use]
     pub fn token(&self) -> Option<&'static Asset> {
         let mut known = Asset::all().iter().filter(|asset| asset.network.chain_id() == Some(self.chain_id));
         known.find(|asset| asset.address.parse() == Ok(self.asset))
     }
 
-    /// What it comes to, of a token of the table: not less, where its smallest unit is finer than a micro-dollar.
+    /// Returns the amount in dollars for a known token, rounded up to a micro-dollar.
     #[must_use]
     pub fn usd(&self, token: &Asset) -> Option<MicroUsd> {
         let atomic = u128::try_from(self.amount).ok()?;
@@ -131,7 +131,7 @@ impl Ask {
         worth.0.checked_add(more).map(MicroUsd)
     }
 
-    /// What the host will know a payment for it by, as its manifest says.
+    /// Returns the id that the host gives to this payment, as its manifest describes.
     #[must_use]
     pub fn id(&self, payer: Address, bounds: &Bounds) -> PaymentId {
         let lower = |address: Address| format!("{address:#x}");
@@ -143,7 +143,7 @@ impl Ask {
     }
 }
 
-/// The chain that an entry names: by CAIP-2, or as v1 does.
+/// Returns the chain id of an entry, from its CAIP-2 id or v1 name.
 fn chain(accepted: &Value) -> Option<u64> {
     let name = accepted["network"].as_str()?;
     match Network::named(name) {

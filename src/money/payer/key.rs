@@ -1,4 +1,4 @@
-//! The key that payments are signed with.
+//! The key that signs payments.
 
 use std::{fmt, str::FromStr};
 
@@ -6,19 +6,19 @@ use alloy_primitives::{Address, B256};
 use k256::ecdsa::SigningKey;
 use zeroize::Zeroizing;
 
-/// Bytes of a key.
+/// Length of a key in bytes.
 const BYTES: usize = 32;
 
-/// A key on secp256k1, which is wiped from memory when it is let go of. Told nowhere: not by `Debug` either.
+/// A secp256k1 key that is wiped from memory when dropped. `Debug` does not show it.
 pub struct PayKey(SigningKey);
 
-/// A text that is no key.
+/// The error for a text that is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a key is 32 bytes in hex, with `0x` or without")]
 pub struct PayKeyError;
 
 impl PayKey {
-    /// A new one; `None` where the system gives no randomness.
+    /// Generates a key. `None` if the system has no randomness.
     #[must_use]
     pub fn generate() -> Option<Self> {
         let mut secret = Zeroizing::new([0; BYTES]);
@@ -26,25 +26,25 @@ impl PayKey {
         SigningKey::from_slice(&*secret).ok().map(Self)
     }
 
-    /// Who pays with it.
+    /// Returns the payer's address.
     #[must_use]
     pub fn address(&self) -> Address {
         Address::from_private_key(&self.0)
     }
 
-    /// The secret in hex, without `0x`: for the one place where it is kept.
+    /// Returns the secret in hex without `0x`, for storing it.
     #[must_use]
     pub fn secret(&self) -> Zeroizing<String> {
         Zeroizing::new(hex::encode(*self.secret_bytes()))
     }
 
-    /// The secret itself.
+    /// Returns the secret bytes.
     #[must_use]
     pub fn secret_bytes(&self) -> Zeroizing<[u8; BYTES]> {
         Zeroizing::new(self.0.to_bytes().into())
     }
 
-    /// Signs a hash: 65 bytes in hex, as tokens take a signature.
+    /// Signs a hash. Returns 65 bytes in hex, the format of token signatures.
     #[must_use]
     pub fn sign(&self, hash: B256) -> String {
         let (signature, recovery) = self.0.sign_prehash_recoverable(hash.as_slice()).expect("a hash has 32 bytes");

@@ -1,4 +1,4 @@
-//! What is signed: EIP-3009's authorisation where the price is fixed, Permit2's permit where there is a most.
+//! Signs payments: an EIP-3009 authorization for a fixed price, a Permit2 permit for a maximum.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, TransferWithAuthorization, UPTO_PROXY, WireVersion, Witness};
 
 impl Ask {
-    /// What the header of a payment says, signed by `key`, before it is put in base64. `resource` is the challenge's.
+    /// Returns the JSON of a payment header, signed by `key`, before base64. `resource` is that of the challenge.
     #[must_use]
     pub fn signed(&self, key: &PayKey, bounds: &Bounds, resource: &Value) -> Value {
         let payload = match self.scheme {
@@ -29,7 +29,7 @@ impl Ask {
     }
 }
 
-/// An authorisation to take the price.
+/// Signs an authorization to take the price.
 fn transfer(ask: &Ask, key: &PayKey, bounds: &Bounds) -> Value {
     let (name, version) = &ask.domain;
     let domain = domain(name, Some(version), ask, ask.asset);
@@ -52,7 +52,7 @@ fn transfer(ask: &Ask, key: &PayKey, bounds: &Bounds) -> Value {
     json!({ "signature": key.sign(message.eip712_signing_hash(&domain)), "authorization": authorization })
 }
 
-/// A permit to take as much as was charged, up to the most.
+/// Signs a permit to take the charged amount, up to the maximum.
 fn permit(ask: &Ask, key: &PayKey, bounds: &Bounds) -> Value {
     let domain = domain("Permit2", None, ask, PERMIT2);
     let witness = Witness { to: ask.pay_to, facilitator: ask.facilitator.unwrap_or_default(), validAfter: U256::ZERO };

@@ -48,7 +48,7 @@ fn paid(ask: &Ask) -> (PayKey, Value) {
     (key, payment)
 }
 
-/// The host's own reading of it, which shares no line with what signed.
+/// Compares with the host's verification, which shares no code with signing.
 #[test]
 fn the_host_takes_what_is_signed_for_an_exact_price() {
     for (ask, version) in [(read(&exact()).unwrap(), 2), (Ask::read(WireVersion::V1, &exact_v1()).unwrap(), 1)] {

@@ -1,4 +1,4 @@
-//! Whether payout packets and what finds and counts them agree: of a store that nobody writes to.
+//! Checks that payouts, their indexes and their counts are consistent, in a store without writers.
 
 use tollhouse_base::flaws::Flaws;
 use tollhouse_store::{Store, StoreError};
@@ -10,16 +10,16 @@ use super::{
     states::{Counts, PAYOUT_STATES},
 };
 
-/// Rows that are read at once.
+/// Number of rows read at once.
 const PAGE: usize = 500;
 
-/// Holds the indexes of packets, and how many there are of each state, against the packets, and back.
+/// Compares payouts with their indexes and counts, in both directions.
 ///
 /// # Errors
 ///
-/// The store's. A row that does not read is told as a flaw.
+/// Errors of the store. An unreadable row is reported as a flaw.
 pub async fn check_packets(store: &dyn Store, flaws: &mut Flaws) -> Result<(), StoreError> {
-    // A store that no host has opened since packets are found by their state finds none so.
+    // The index does not exist yet if no host has opened the store since the index was introduced.
     let by_state = BY_STATE.get(store, &()).await?.is_some();
     let mut counts = Counts::default();
     let mut rows = PAYOUTS.inspect(store, PAGE);

@@ -1,4 +1,4 @@
-//! Packets by their state: those of each, and how many there are.
+//! Lists and counts payouts by state.
 
 use tollhouse_base::id::{BuilderId, PayoutId};
 use tollhouse_store::{Batch, Direction, Durability, StoreError, Table, schema};
@@ -9,22 +9,22 @@ use super::{
     status::Status,
 };
 
-/// That every packet is found and counted so.
+/// Marks that every payout is indexed and counted by its state.
 pub(super) const BY_STATE: Table<(), String> = schema::PAYOUTS_BY_STATE.holding();
 
-/// As that is written now.
+/// The current value of that mark.
 const FORM: &str = "1";
 
-/// Packets of a version before that are looked at at once.
+/// Number of payouts indexed at once.
 const PAGE: usize = 500;
 
 impl Payouts {
-    /// Has the packets that a version before this one wrote be found and counted by their state, unless that was done. To be called before
-    /// anything else uses them.
+    /// Indexes and counts the payouts of earlier versions by state, unless that was done. Call it before payouts are
+    /// used.
     ///
     /// # Errors
     ///
-    /// The store's; the next start goes on.
+    /// Errors of the store. The next start continues.
     pub async fn open(&self) -> Result<(), StoreError> {
         let store = &*self.store;
         if BY_STATE.get(store, &()).await?.as_deref() == Some(FORM) {
@@ -36,7 +36,7 @@ impl Payouts {
             for row in rows {
                 let at = (row.value.status.number(), row.key.1.clone());
                 if PAYOUT_STATES.get(store, &at).await?.is_none() {
-                    // As it is stored: another host may do the same, or change it.
+                    // Requires the stored row unchanged, since another host may index or change it.
                     batch.holds(&PAYOUTS, &row).insert(&PAYOUT_STATES, &at, &row.value.builder_id);
                     new.push(row.value.status);
                 }
@@ -56,16 +56,16 @@ impl Payouts {
         BY_STATE.put(&(), &FORM.to_owned()).commit(store, Durability::Durable).await.map(drop)
     }
 
-    /// How many packets there are of each state, whichever host has them.
+    /// Returns the number of payouts per state, of all hosts.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn counts(&self) -> Result<Counts, StoreError> {
         Counts::stored(&*self.store).await
     }
 
-    /// The packets of a state, newest first, before `cursor`, and whose they are.
+    /// Returns the payouts with a state before `cursor`, newest first, with their builders.
     pub(super) async fn in_state(
         &self,
         status: Status,

@@ -1,4 +1,4 @@
-//! Making packets: what waits is moved into one, and the whole is sealed.
+//! Makes payouts: moves unpaid earnings into one and seals it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -19,33 +19,33 @@ use crate::{
 const PAYOUT_HEADS: Table<BuilderId, Head> = schema::PAYOUT_HEADS.holding();
 tollhouse_store::json_values!(Head);
 
-/// Receipts moved in one commit.
+/// Number of receipts moved per commit.
 const CHUNK: usize = 1_000;
 
-/// The newest packet of a builder. Every packet begun and every one sealed changes it.
+/// The newest payout of a builder. Beginning and sealing a payout change this record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Head {
     id: PayoutId,
     collecting: bool,
 }
 
-/// What waits to be paid out.
+/// Unpaid earnings.
 #[derive(Debug, Default)]
 struct Waiting {
     net: u64,
     last: Option<(Ended<BuilderId>, ReceiptId)>,
 }
 
-/// How far a packet is.
+/// The progress of a payout.
 enum Step {
-    /// Not known: it is to be looked at again.
+    /// Unknown: look again.
     Again,
-    /// Complete; the event tells of it, if this has made it so.
+    /// Complete. The event is set if this step completed it.
     Done(Box<Packet>, Option<Event>),
 }
 
 impl Packet {
-    /// What takes the refunds that are left out of it from those that are owed.
+    /// Returns the rows that subtract the refunds withheld from it from those that are owed.
     fn withholds(&self, at: Timestamp) -> Batch {
         let (builder, withheld) = (&self.builder_id, MicroUsd(self.withheld));
         let posting = Posting::new(Cause::Withheld(self.id.clone()), at);
@@ -58,12 +58,12 @@ impl Packet {
 }
 
 impl Payouts {
-    /// Makes a packet of all that waits for `builder`, or goes on with one that was cut off. `None` when nothing waits.
+    /// Makes a payout of all unpaid earnings of `builder`, or continues an interrupted one. `None` if there are none.
     ///
     /// # Errors
     ///
-    /// [`PayoutError::NoSettings`], [`PayoutError::BelowMinimum`], the store's. After any of the store's another
-    /// call goes on where this one ended.
+    /// [`PayoutError::NoSettings`], [`PayoutError::BelowMinimum`], or errors of the store. After an error of the store,
+    /// the next call continues.
     pub async fn pay_out(&self, builder: &BuilderId) -> Result<Option<Packet>, PayoutError> {
         let begun = update(&*self.store, Durability::Durable, |tx| self.begin(tx, builder)).await?;
         match begun {
@@ -72,9 +72,9 @@ impl Payouts {
         }
     }
 
-    /// The packet that is being collected, or a new one.
+    /// Returns the payout that is being collected, or begins one.
     async fn begin<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId) -> Result<Decided<'a, Option<PayoutId>>, PayoutError> {
-        // What is counted below still waits as long as no other packet was begun.
+        // The earnings counted below stay unpaid as long as no other payout begins.
         let head = tx.get(&PAYOUT_HEADS, builder).await?;
         if let Some(head) = head.filter(|head| head.collecting) {
             return tx.answer(Some(head.id));
@@ -82,7 +82,7 @@ impl Payouts {
         let settings = self.settings(builder).await?.ok_or(PayoutError::NoSettings)?;
         let waiting = self.waiting(builder).await?;
         let Some(until) = waiting.last else { return tx.answer(None) };
-        // What is given back from now on is of the next packet: so this one is not less than what is decided here.
+        // Refunds from now on belong to the next payout, so that this one's amount does not shrink.
         let withheld = u64::try_from(REFUNDS_OWED.get(&*self.store, builder).await?).map_err(|_| damaged())?;
         let amount = waiting.net.saturating_sub(withheld);
         if amount < settings.minimum_usd.0 {
@@ -99,11 +99,11 @@ impl Payouts {
         tx.answer(Some(id))
     }
 
-    /// Goes on with every packet that was cut off, the newest first. Reads no other.
+    /// Continues every interrupted payout, newest first. Reads no others.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn resume(&self) -> Result<(), PayoutError> {
         let mut last = None;
         loop {
@@ -117,7 +117,7 @@ impl Payouts {
         }
     }
 
-    /// All that waits, added up.
+    /// Sums all unpaid earnings.
     async fn waiting(&self, builder: &BuilderId) -> Result<Waiting, StoreError> {
         let (mut waiting, mut range) = (Waiting::default(), UNPAID.under(&Ended(builder.clone())));
         loop {
@@ -129,7 +129,7 @@ impl Payouts {
         }
     }
 
-    /// Moves what is left of a packet's receipts, and seals it. Another request, or another host, may work on the same packet.
+    /// Moves the remaining receipts of a payout, and seals it. Another request or host may work on the same payout.
     async fn complete(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
         while update(&*self.store, Durability::Buffered, |tx| self.take(tx, builder, id)).await? {}
         loop {
@@ -142,7 +142,7 @@ impl Payouts {
         }
     }
 
-    /// Adds up once more, digests and signs.
+    /// Sums the receipts again, and adds digest and signature.
     async fn seal<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<Decided<'a, Step>, PayoutError> {
         let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
         let mut packet = row.value.clone();
@@ -166,7 +166,7 @@ impl Payouts {
         }
         if (amount, count) != (packet.amount, packet.receipt_count) {
             if PAYOUTS.get(tx.store(), &row.key).await?.as_ref() != Some(&row.value) {
-                // Another has moved more since the record was read.
+                // Another host or request has moved more since the record was read.
                 return tx.answer(Step::Again);
             }
             tracing::error!(payout.id = %packet.id, amount, count, "a payout is not the sum of its receipts");
@@ -185,7 +185,7 @@ impl Payouts {
         tx.answer(Step::Done(Box::new(packet), Some(event)))
     }
 
-    /// Moves some receipts into the packet. False when it has all of them.
+    /// Moves some receipts into the payout. Returns false once it has all of them.
     async fn take<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<Decided<'a, bool>, PayoutError> {
         let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
         let mut packet = row.value.clone();
@@ -194,8 +194,8 @@ impl Payouts {
         }
         let until = packet.until.parts::<(Ended<BuilderId>, ReceiptId)>().ok_or_else(damaged)?;
         let mut range = UNPAID.under(&Ended(builder.clone())).up_to(&until);
-        // Behind what was moved last: a database walks over all that were there before, as long as it has not cleared them away. What has
-        // come in between since is of the next packet.
+        // Start after the last moved receipt, because a database scans deleted rows until it has vacuumed them.
+        // Receipts added before it since belong to the next payout.
         let moved = PAYOUT_RECEIPTS.page(tx.store(), &PAYOUT_RECEIPTS.under(&Ended(id.clone())), 1, Direction::Backward).await?;
         if let Some(last) = moved.first() {
             range = range.after(&(Ended(builder.clone()), last.key.1.parse().map_err(|_| damaged())?));

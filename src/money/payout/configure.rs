@@ -1,4 +1,4 @@
-//! Asking for a builder's payout settings, and setting them.
+//! Reads and changes a builder's payout settings.
 
 use serde::Deserialize;
 use tollhouse_base::id::BuilderId;
@@ -10,39 +10,40 @@ use crate::{Asset, Network};
 
 const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTINGS.holding();
 
-/// The smallest payout when the builder sets none: 1 USD.
+/// Default minimum of a payout: 1 USD.
 const DEFAULT_MINIMUM: MicroUsd = MicroUsd(1_000_000);
 
-/// The body that sets them.
+/// The request body for changing payout settings.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SettingsDraft {
-    /// On the network: `0x` and 40 hex digits, in one case or with the EIP-55 checksum; on Solana 32 bytes in base58.
+    /// The recipient's address: on EVM networks `0x` and 40 hex digits, in one case or with the EIP-55 checksum; on
+    /// Solana 32 bytes in base58.
     pub address: String,
-    /// One of the host's; its first is the default.
+    /// One of the host's networks. Default: the first.
     pub network: Option<String>,
-    /// One that the host takes there, by its address or as people call it; the first is the default.
+    /// A token that the host accepts on that network, by address or symbol. Default: the first.
     pub asset: Option<String>,
-    /// Default: 1 USD.
+    /// Minimum amount of a payout. Default: 1 USD.
     pub minimum_usd: Option<MicroUsd>,
 }
 
 impl Payouts {
-    /// Where the payouts of `builder` go.
+    /// Returns the payout settings of `builder`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn settings(&self, builder: &BuilderId) -> Result<Option<PayoutSettings>, StoreError> {
         PAYOUT_SETTINGS.get(&*self.store, builder).await
     }
 
-    /// Sets where they go; with `onto`, in place of that revision alone, 0 where none were set. A packet that exists keeps the address
-    /// it was made for.
+    /// Changes the settings. With `onto`, fails unless they are at that revision, where 0 means that none are set.
+    /// Existing payouts keep their address.
     ///
     /// # Errors
     ///
-    /// [`PayoutError::Field`], [`PayoutError::Changed`], the store's.
+    /// [`PayoutError::Field`], [`PayoutError::Changed`], or errors of the store.
     pub async fn set(&self, builder: &BuilderId, draft: &SettingsDraft, onto: Option<u64>) -> Result<PayoutSettings, PayoutError> {
         let checked = &self.checked(draft)?;
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {

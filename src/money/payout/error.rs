@@ -1,15 +1,15 @@
-//! Why a payout is not made.
+//! Errors of payouts.
 
 use tollhouse_store::StoreError;
 use tollhouse_tool::MicroUsd;
 
 use super::status::Status;
 
-/// Why a payout did not happen, or its settings were not taken.
+/// Why a payout failed, or its settings were rejected.
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PayoutError {
-    /// `pointer` is the field.
+    /// An invalid field. `pointer` is its JSON Pointer.
     #[error("{message}")]
     Field { pointer: &'static str, message: String },
     #[error("say first where payouts go: POST /ai/builders/payout-settings")]
@@ -22,7 +22,7 @@ pub enum PayoutError {
     NotOwner,
     #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
     WrongState { from: Status, to: Status },
-    /// It holds the revision that there is.
+    /// Carries the current revision.
     #[error("the settings are at revision {0}")]
     Changed(u64),
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! One payout packet: its record, its states, its public form.
+//! The record of a payout: its fields, its states and its public form.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,105 +13,105 @@ use tollhouse_tool::{MicroUsd, texts};
 use super::{PayoutError, PayoutSettings, status::Status};
 use crate::Network;
 
-/// Longest reason, in characters.
+/// Maximum length of a reason, in characters.
 const MAX_REASON: usize = texts::MAX_MONEY_REASON;
 
-/// When the receipts of a packet were issued.
+/// The time span in which the receipts of a payout were issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Period {
-    /// Of the first receipt.
+    /// Time of the first receipt.
     pub from: Timestamp,
-    /// Of the last.
+    /// Time of the last receipt.
     pub to: Timestamp,
 }
 
-/// A packet, as it is stored.
+/// A stored payout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Packet {
-    /// Never given twice.
+    /// Its id, which is never reused.
     pub id: PayoutId,
-    /// Who is paid.
+    /// The builder who is paid.
     pub builder_id: BuilderId,
-    /// How far it is.
+    /// The state.
     pub status: Status,
-    /// Micro-USD: what its receipts bring, less what is withheld once it is complete.
+    /// The amount in micro-USD: the net amounts of its receipts, minus `withheld` once it is complete.
     pub amount: u64,
-    /// Micro-USD that were given back of earlier sales, and are left out of it.
+    /// Refunds of earlier sales that are withheld, in micro-USD.
     #[serde(default)]
     pub withheld: u64,
-    /// How many receipts it pays.
+    /// Number of receipts.
     pub receipt_count: u64,
-    /// The last of `Unpaid` that belongs to it, as it was when the packet was begun.
+    /// The last row of `Unpaid` that belongs to it, as of its beginning.
     pub(super) until: Place,
-    /// Which time they are of.
+    /// The time span of the receipts.
     pub period: Option<Period>,
-    /// SHA-256 of the receipts' ids in their order, joined by line feeds; there once it is complete.
+    /// SHA-256 of the receipts' ids in order, joined by line feeds. Set once it is complete.
     pub digest: Option<String>,
-    /// Compact JWS of the receipts' key over the canonical packet; there once it is complete.
+    /// Compact JWS over the canonical payout, signed by the receipt key. Set once it is complete.
     pub signature: Option<String>,
-    /// Where the money goes.
+    /// The recipient's address.
     pub address: String,
-    /// CAIP-2 name of the network.
+    /// CAIP-2 id of the network.
     pub network: String,
-    /// Its dollar token.
+    /// Address of the token.
     pub asset: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When its status was set.
+    /// When its state last changed.
     pub updated_at: Timestamp,
     /// The transaction that paid it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// Why it was not paid.
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 tollhouse_store::json_values!(Packet);
 
-/// What a new packet is made of.
+/// The data for a new payout.
 pub(super) struct Begun {
-    /// The last of `Unpaid` that belongs to it.
+    /// The last row of `Unpaid` that belongs to it.
     pub(super) until: Place,
-    /// Micro-USD to be left out of it: less than what waits.
+    /// Refunds to withhold, in micro-USD. Less than the unpaid earnings.
     pub(super) withheld: u64,
 }
 
-/// What an admin says of a packet.
+/// An admin's decision on a payout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// It is to be paid.
+    /// The payout is approved.
     Approve,
-    /// It was.
+    /// The money was sent.
     Paid,
-    /// It was not: its receipts wait again.
+    /// The money could not be sent. The payout can be approved again.
     Failed,
 }
 
-/// The body of a decision.
+/// The request body of a decision.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verdict {
-    /// What an admin decided.
+    /// The decision.
     pub decision: Decision,
-    /// With `paid`, and only then.
+    /// The transaction, required for `paid` and otherwise not allowed.
     pub transaction: Option<String>,
-    /// With `failed`: why.
+    /// The reason, for `failed`.
     pub reason: Option<String>,
 }
 
-/// A verdict that has what it needs.
+/// A validated verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Paid {
-    /// Nobody has yet.
+    /// The payout is not paid.
     Not,
-    /// By this transaction.
+    /// It was paid by this transaction.
     By(String),
 }
 
 impl Verdict {
-    /// What the event says.
+    /// Returns the kind of the event.
     pub(super) fn kind(&self) -> Kind {
         match self.decision {
             Decision::Approve => Kind::PayoutApproved,
@@ -120,7 +120,7 @@ impl Verdict {
         }
     }
 
-    /// `network` is where the packet is paid, CAIP-2.
+    /// Validates the verdict. `network` is the CAIP-2 id of the payout's network.
     fn checked(&self, network: &str) -> Result<Paid, PayoutError> {
         let field = |pointer, message: String| PayoutError::Field { pointer, message };
         if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
@@ -162,13 +162,13 @@ impl Packet {
         }
     }
 
-    /// What is paid.
+    /// Returns the amount.
     #[must_use]
     pub fn amount(&self) -> MicroUsd {
         MicroUsd(self.amount)
     }
 
-    /// What the signature covers: all that never changes.
+    /// Returns the signed part: all fields that never change.
     pub(super) fn canonical(&self) -> Value {
         let mut packet = json!({
             "id": self.id,
@@ -188,7 +188,7 @@ impl Packet {
         packet
     }
 
-    /// As its builder and admins see it.
+    /// Encodes it as JSON for its builder and admins.
     #[must_use]
     pub fn public(&self) -> Value {
         let mut packet = self.canonical();

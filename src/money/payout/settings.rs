@@ -1,4 +1,4 @@
-//! Where a builder's payouts go, and from what amount on.
+//! A builder's payout settings.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
@@ -6,21 +6,21 @@ use tollhouse_tool::MicroUsd;
 
 tollhouse_store::json_values!(PayoutSettings);
 
-/// Where payouts go.
+/// The recipient, token and minimum of payouts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PayoutSettings {
-    /// With its EIP-55 checksum.
+    /// The recipient's address in canonical form.
     pub address: String,
-    /// CAIP-2.
+    /// The network's CAIP-2 id.
     pub network: String,
     /// Address of the token.
     pub asset: String,
-    /// Less is not paid out.
+    /// Minimum amount of a payout.
     pub minimum_usd: MicroUsd,
-    /// When they were set.
+    /// When they were last changed.
     pub updated_at: Timestamp,
-    /// How often they were set: 0 of those that an older version set last.
+    /// Number of changes. 0 if an older version made the last one.
     #[serde(default)]
     pub revision: u64,
 }

@@ -1,4 +1,4 @@
-//! What packets are found and counted by, each by its state: written in the commit that has it come to that.
+//! Index and counts of payouts by state, updated in the commit that changes a state.
 
 use serde::Serialize;
 use tollhouse_base::id::{BuilderId, PayoutId};
@@ -9,7 +9,7 @@ use super::{Packet, status::Status};
 pub(super) const PAYOUT_STATES: Table<(u8, PayoutId), BuilderId> = schema::PAYOUT_STATES.holding();
 const PAYOUT_COUNTS: Counter<u8> = schema::PAYOUT_COUNTS.counting();
 const COUNTS: Table<u8, Sum> = PAYOUT_COUNTS.rows();
-/// Packets by their state.
+/// Number of payouts per state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "each is named as its state")]
 pub struct Counts {
@@ -31,12 +31,11 @@ impl Counts {
         }
     }
 
-    /// One more.
     pub(super) fn add(&mut self, status: Status) {
         *self.of(status) += 1;
     }
 
-    /// As they are stored, of one moment.
+    /// Reads the stored counts from one snapshot.
     pub(super) async fn stored(store: &(impl Store + ?Sized)) -> Result<Self, StoreError> {
         let mut counts = Self::default();
         for row in COUNTS.page(store, &COUNTS.all(), Status::ALL.len(), Direction::Forward).await? {
@@ -47,8 +46,8 @@ impl Counts {
     }
 }
 
-/// Counts a packet that comes from one state to another in the commit that has it do so, if it does; one that is new from `None`. Of a packet
-/// that was not counted before, nothing is taken away.
+/// Updates index and counts if a payout's state changes. `before` is `None` for a new payout. A payout that was not
+/// counted before is not subtracted.
 pub(super) async fn comes_to(tx: &mut Tx<'_>, before: Option<Status>, packet: &Packet) -> Result<(), StoreError> {
     if before == Some(packet.status) {
         return Ok(());

@@ -1,28 +1,27 @@
-//! Where a payout stands.
+//! The state of a payout.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a packet stands.
+/// The state of a payout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Its receipts are being moved into it.
+    /// Receipts are being moved into it.
     Collecting,
-    /// Complete and signed.
+    /// It is complete and signed.
     Created,
     /// An admin will send the money.
     Approved,
-    /// The money was sent, by the transaction that is recorded.
+    /// The money was sent by the recorded transaction.
     Paid,
-    /// The money could not be sent; it can be approved again.
+    /// The money could not be sent. It can be approved again.
     Failed,
 }
 
 impl Status {
-    /// Each of them.
     pub(super) const ALL: [Self; 5] = [Self::Collecting, Self::Created, Self::Approved, Self::Paid, Self::Failed];
 
-    /// The number in keys, which never changes.
+    /// Returns its number in keys, which never changes.
     pub(super) fn number(self) -> u8 {
         match self {
             Self::Collecting => 0,
@@ -33,7 +32,7 @@ impl Status {
         }
     }
 
-    /// The name on the wire.
+    /// Returns its name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -27,7 +27,7 @@ impl Bench {
         Self::on(Arc::new(FaultyStore::new(MemoryStore::new())))
     }
 
-    /// Another host of a store.
+    /// Constructs another host of a store.
     fn on(store: Arc<FaultyStore<MemoryStore>>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let any: Arc<dyn Store> = Arc::clone(&store) as _;
@@ -39,7 +39,7 @@ impl Bench {
         Self { store, payouts, builder: BuilderId::generate(), clock, _folder: folder }
     }
 
-    /// Lets builders be paid out from nothing on.
+    /// Sets the minimum to zero.
     async fn settled(self) -> Self {
         self.set(&self.builder, 0).await;
         self
@@ -49,7 +49,7 @@ impl Bench {
         self.payouts.set(builder, &settings(ADDRESS, minimum), None).await.unwrap();
     }
 
-    /// Receipts that wait, as the finisher writes them.
+    /// Adds unpaid receipts as the finisher writes them.
     async fn earn(&self, builder: &BuilderId, nets: impl IntoIterator<Item = u64>) -> Vec<(ReceiptId, u64)> {
         let owner = Owner::Builder(builder.clone());
         let made: Vec<_> = nets.into_iter().map(|net| (ReceiptId::generate(), net)).collect();
@@ -225,14 +225,14 @@ async fn packets_of_a_version_that_did_not_count_them_are_counted_once_by_the_fi
     bench.earn(&bench.builder, [8]).await;
     bench.store.fail_nth(3, Fault::Before);
     bench.payouts.pay_out(&bench.builder).await.unwrap_err();
-    // As that version left them.
+    // The state that the older version left.
     let states = schema::PAYOUT_STATES.holding::<BuilderId>();
     states.clear(store, &states.all(), u64::MAX).await.unwrap();
     let counts = schema::PAYOUT_COUNTS.counting().rows();
     counts.clear(store, &counts.all(), u64::MAX).await.unwrap();
     assert_eq!(flaws(store).await, Vec::<String>::new(), "a store that no host has opened since");
 
-    // One of them is decided on while another host counts.
+    // A decision on one of them while another host counts.
     bench.decide(&ids[0], Decision::Approve, None).await.unwrap();
     let other = Bench::on(Arc::clone(&bench.store));
     let (one, two) = tokio::join!(bench.payouts.open(), other.payouts.open());
@@ -245,7 +245,7 @@ async fn packets_of_a_version_that_did_not_count_them_are_counted_once_by_the_fi
     assert_eq!(bench.payouts.counts().await.unwrap(), counted);
     assert_eq!(flaws(store).await, Vec::<String>::new());
 
-    // What is found otherwise than it is, is told.
+    // A wrong index entry is reported.
     let stray = states.put(&(Status::Paid.number(), ids[1].clone()), &bench.builder);
     stray.commit(store, Durability::Buffered).await.unwrap();
     let mut batch = tollhouse_store::Batch::new();
@@ -289,7 +289,8 @@ async fn packets_are_read_in_pages_to_the_last() {
     bench.set(&other, 0).await;
     let mut made = vec![];
     for (after, builder) in [&bench.builder, &other, &bench.builder, &other, &bench.builder].into_iter().enumerate() {
-        // At moments of their own: ids of one sort as they were made only where no other test makes one between.
+        // At different times, because ids of one millisecond sort by creation only if no other test makes an id in
+        // between.
         bench.clock.set(NOW.plus_millis(after as u64));
         bench.earn(builder, [5]).await;
         made.insert(0, bench.payouts.pay_out(builder).await.unwrap().unwrap().id);
@@ -345,7 +346,7 @@ async fn a_packet_that_is_not_the_sum_of_its_receipts_is_not_sealed() {
     assert_eq!(bench.payouts.get(&bench.builder, &id).await.unwrap().status, Status::Collecting);
 }
 
-/// A payment that is settled late has a receipt that is older than those which were moved.
+/// The receipt of a payment that is settled late is older than those already moved.
 #[tokio::test]
 async fn a_receipt_that_comes_behind_those_that_were_moved_is_of_the_next_packet() {
     let bench = Bench::new().settled().await;
@@ -363,8 +364,8 @@ async fn a_receipt_that_comes_behind_those_that_were_moved_is_of_the_next_packet
     assert!(bench.payouts.pay_out(&bench.builder).await.unwrap().is_none());
 }
 
-/// Random earnings of two builders and payouts of both, some at the same time, whose commits fail before,
-/// after and in between: at the end each receipt is in one packet, its builder's, and every sum holds.
+/// Runs random earnings and payouts of two builders, some concurrently, with commits that fail before, after and in
+/// between. At the end each receipt must be in one payout of its builder, and every sum must be right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_receipt_is_in_one_packet() {
     for seed in 1..=30_u64 {
@@ -402,7 +403,7 @@ async fn every_receipt_is_in_one_packet() {
         }
         bench.payouts.resume().await.unwrap();
         for (who, builder) in builders.iter().enumerate() {
-            // The first may go on with a packet that was cut off.
+            // The first may continue an interrupted payout.
             while bench.payouts.pay_out(builder).await.unwrap().is_some() {}
             let (mut paid, mut packets) = (BTreeMap::new(), BTreeSet::new());
             for packet in bench.payouts.list(builder, 1_000, None).await.unwrap().0 {

@@ -1,10 +1,10 @@
-//! A quote's id: what is quoted, and a MAC over that.
+//! Quote ids: the data of a quote and a MAC over it.
 //!
 //! ```text
 //! quo_ base64url( kind 1 | expires, ms 6 | price, micro-USD 5 | endpoint 16 | MAC 20 )
 //! ```
 //!
-//! 48 bytes are 64 characters, with no bit left over: an id has one spelling.
+//! 48 bytes are 64 characters without unused bits, so an id has one spelling.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
@@ -13,23 +13,23 @@ use ulid::Ulid;
 
 use super::keys::{MAC_BYTES, QuoteKey};
 
-/// What every id of a quote starts with.
+/// Prefix of quote ids.
 const PREFIX: &str = "quo_";
 
-/// What the bytes behind it say, and how: a price that is fixed.
+/// The kind for a fixed price.
 const FIXED: u8 = 1;
-/// The most that a call costs.
+/// The kind for a maximum price.
 const AT_MOST: u8 = 2;
 
-/// Bytes that the MAC is over.
+/// Number of bytes that the MAC covers.
 const SAID_BYTES: usize = 28;
 
-/// What a quote says.
+/// The data of a quote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) endpoint: EndpointId,
     pub(super) price: MicroUsd,
-    /// Whether that is the most, of a tool that says itself what a call costs.
+    /// Whether the price is a maximum, for a metered tool.
     pub(super) metered: bool,
     pub(super) expires_at: Timestamp,
 }
@@ -51,7 +51,7 @@ impl Said {
         bytes
     }
 
-    /// What bytes say whose MAC was found right: `None` for those of a later kind.
+    /// Parses bytes whose MAC is verified. `None` for an unknown kind.
     fn of(bytes: &[u8; SAID_BYTES]) -> Option<Self> {
         let metered = match bytes[0] {
             FIXED => false,
@@ -68,17 +68,17 @@ impl Said {
     }
 }
 
-/// What `text` says, if one of `keys` made it.
+/// Verifies and parses a quote id.
 pub(super) fn read(text: &str, keys: &[QuoteKey]) -> Option<Said> {
     let encoded = text.strip_prefix(PREFIX)?;
     let mut bytes = [0; SAID_BYTES + MAC_BYTES];
-    // Whatever is longer does not fit, and is not decoded any further.
+    // Longer texts do not fit, and are not decoded further.
     let read = URL_SAFE_NO_PAD.decode_slice(encoded, &mut bytes).ok()?;
     let (said, mac) = bytes.split_first_chunk().filter(|_| read == bytes.len())?;
     keys.iter().any(|key| key.made(said, mac)).then(|| Said::of(said))?
 }
 
-/// The lowest `N` bytes of a number; the largest of so many where it has more.
+/// Returns a number as `N` bytes, capped at the maximum.
 fn low<const N: usize>(number: u64) -> [u8; N] {
     let most = (1_u64 << (8 * N)) - 1;
     let bytes = number.min(most).to_be_bytes();

@@ -1,4 +1,4 @@
-//! The keys of quotes, and those that made them a while ago.
+//! The keys of quotes, including recent former ones.
 
 use std::{
     fmt,
@@ -11,10 +11,10 @@ use sha2::Sha256;
 use tollhouse_base::clock::Timestamp;
 use zeroize::Zeroizing;
 
-/// Bytes of a MAC: the first of HMAC-SHA-256.
+/// Length of a MAC in bytes: truncated HMAC-SHA-256.
 pub(super) const MAC_BYTES: usize = 20;
 
-/// A key of quotes. Compared as it is kept: both are of this host.
+/// A key for quotes. The comparison is not constant-time, because both keys belong to this host.
 #[derive(Clone, PartialEq, Eq)]
 pub struct QuoteKey(Zeroizing<[u8; 32]>);
 
@@ -25,7 +25,7 @@ impl fmt::Debug for QuoteKey {
 }
 
 impl QuoteKey {
-    /// A key of these bytes, which are used for nothing else.
+    /// Constructs a key from bytes that have no other use.
     #[must_use]
     pub fn new(bytes: Zeroizing<[u8; 32]>) -> Self {
         Self(bytes)
@@ -38,7 +38,7 @@ impl QuoteKey {
         mac
     }
 
-    /// Whether `mac` is of this key, over `message`: told in a time that does not hang on where it differs.
+    /// Verifies the MAC of `message` in constant time.
     pub(super) fn made(&self, message: &[u8], mac: &[u8]) -> bool {
         self.over(message).verify_truncated_left(mac).is_ok()
     }
@@ -48,7 +48,7 @@ impl QuoteKey {
     }
 }
 
-/// The key that made quotes last, and those before it for as long as what they made may hold: a rotation breaks no quote.
+/// Remembers former keys until their quotes have expired, so that a rotation breaks no quote.
 #[derive(Debug, Default)]
 pub(super) struct Remembered(Mutex<Past>);
 
@@ -59,7 +59,7 @@ struct Past {
 }
 
 impl Remembered {
-    /// The keys in force, the current one first, and behind them those that were current within `lifetime`.
+    /// Returns the keys in force, the current one first, followed by those that were current within `lifetime`.
     pub(super) fn with(&self, mut in_force: Vec<QuoteKey>, now: Timestamp, lifetime: Duration) -> Vec<QuoteKey> {
         let mut past = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         past.before.retain(|(_, until)| *until > now);

@@ -1,4 +1,4 @@
-//! A quote as it is told: what a call costs all in, for how long, and how it is paid.
+//! The JSON form of a quote: the total price of a call, its validity, and how to pay.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,35 +8,35 @@ use tollhouse_tool::MicroUsd;
 use super::Quote;
 use crate::{Challenge, Due, Route, Terms};
 
-/// The line of what it costs to get there.
+/// The line for the cost of converting funds.
 const CONVERSION: &str = "conversion";
 
-/// A quote, as whoever asked for it reads it.
+/// A quote as its reader gets it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuoteDocument {
-    /// What a call names it by.
+    /// The id to use in a call.
     pub quote_id: String,
     slug: String,
     endpoint_id: String,
     price_usd: MicroUsd,
-    /// What the total is made of.
+    /// The items of the total.
     lines: Vec<Line>,
     total_usd: MicroUsd,
     currency: &'static str,
     created_at: Timestamp,
     expires_at: Timestamp,
-    /// Exactly what a payment of a v2 client has to accept. Empty of what is free.
+    /// The exact requirements that a payment of a v2 client must accept. Empty if the call is free.
     accepts: Value,
-    /// The same for clients of v1.
+    /// The requirements for v1 clients.
     accepts_v1: Value,
     payment_route: Value,
-    /// What there is to arrive, in tokens that are known here.
+    /// The amounts to arrive, in known tokens.
     #[serde(skip)]
     dues: Vec<Due>,
 }
 
-/// A part of what a call costs.
+/// An item of a call's price.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -45,11 +45,11 @@ struct Line {
     what: &'static str,
 }
 
-/// What is told of the price of a tool that says itself what a call costs.
+/// Description of the price of a metered tool.
 const AT_MOST: &str = "the most that one successful call costs: the tool says what it does";
 
 impl QuoteDocument {
-    /// What `quote` says of a tool whose challenge it is, under `terms`.
+    /// Constructs the document of a `quote` from the tool's `terms` and its challenge.
     #[must_use]
     pub fn new(quote: &Quote, terms: &Terms, challenge: &Challenge) -> Self {
         let free = quote.price.is_zero();
@@ -85,13 +85,13 @@ impl QuoteDocument {
         }
     }
 
-    /// What there is to arrive, each way to pay by itself.
+    /// Returns the amount to arrive for each way to pay.
     #[must_use]
     pub fn dues(&self) -> &[Due] {
         &self.dues
     }
 
-    /// The same, with the way there, which is one of the lines then.
+    /// Adds the route, whose cost becomes one of the lines.
     #[must_use]
     pub fn with_conversion(mut self, route: &Route) -> Self {
         let cost = route.estimated_cost.cost_usd;
@@ -103,14 +103,14 @@ impl QuoteDocument {
         self
     }
 
-    /// As JSON.
+    /// Encodes it as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::to_value(self).expect("a quote has text keys")
     }
 }
 
-/// What entries of `accepts` ask, as far as their tokens are known here.
+/// Returns the amounts that entries of `accepts` require, for known tokens.
 fn dues(accepts: &Value) -> Vec<Due> {
     let due = |entry: &Value| Due::of(entry["network"].as_str()?, entry["asset"].as_str()?, entry["amount"].as_str()?.parse().ok()?);
     accepts.as_array().into_iter().flatten().filter_map(due).collect()

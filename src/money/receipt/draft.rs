@@ -1,4 +1,4 @@
-//! What a receipt is made from: what the call says of itself, and how it was paid.
+//! The data that a receipt is made from: the call and its payment.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
@@ -7,38 +7,38 @@ use tollhouse_base::{
 };
 use tollhouse_tool::{MicroUsd, SettleTime, Slug};
 
-/// All of a receipt that is known before the money moves. Stored with the intent to settle.
+/// The part of a receipt that is known before the money moves. It is stored with the intent to settle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Draft {
-    /// Its own id.
+    /// The receipt's id.
     pub receipt_id: ReceiptId,
     /// The tool that was called.
     pub slug: Slug,
-    /// The endpoint behind the slug.
+    /// The id behind the slug.
     pub endpoint_id: EndpointId,
     /// Hash of the handler that ran.
     pub version: String,
-    /// What the call cost: nothing where its owner made it.
+    /// The price of the call. Zero if the tool's owner called it.
     pub price_usd: MicroUsd,
-    /// The quote that set the price, where the call named one.
+    /// The quote that set the price, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote_id: Option<String>,
-    /// What the payer had authorised, where the handler said what the call cost.
+    /// The maximum that the payer authorized, if the tool is metered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_price_usd: Option<MicroUsd>,
-    /// Whether its owner called the tool, free of charge.
+    /// Whether the tool's owner called it free of charge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,
-    /// The tool's address, as the payer was asked to pay for it.
+    /// The tool's URL, as in the payment requirements.
     pub resource_url: String,
     /// [`super::request_hash`] of the call.
     pub request_hash: String,
-    /// [`super::json_hash`] of the result, or [`super::bytes_hash`] where it is not JSON. Empty while the answer of a payment that was settled
-    /// before the run is owed.
+    /// [`super::json_hash`] of the result, or [`super::bytes_hash`] if it is not JSON. Empty while the answer of a
+    /// payment that was settled before the run is owed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub result_hash: String,
-    /// Whether the payment was settled before the run: then `issued_at` is when that was.
+    /// Whether the payment was settled before the run. Then `issued_at` is the time of the settlement.
     #[serde(default, skip_serializing_if = "SettleTime::is_after")]
     pub settle: SettleTime,
     /// When the call began.
@@ -50,9 +50,9 @@ pub struct Draft {
 /// How a call was paid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payment {
-    /// Nothing.
+    /// Not paid.
     Free,
-    /// By developer credit, of this id.
+    /// By developer credit.
     Credit {
         /// Id of the credit.
         credit: String,
@@ -64,32 +64,32 @@ pub enum Payment {
 /// A settled x402 payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
-    /// CAIP-2, for v1 payments too.
+    /// The network's CAIP-2 id, also for v1 payments.
     pub network: String,
     /// Address of the token.
     pub asset: String,
-    /// In the asset's smallest units.
+    /// In the token's smallest units.
     pub amount: String,
     /// Hash of the transaction.
     pub transaction: String,
-    /// Address, in full.
+    /// Full address of the payer.
     pub payer: String,
-    /// Scheme of x402.
+    /// The x402 scheme.
     pub scheme: String,
-    /// Wire version that it was paid in.
+    /// The x402 version of the payment.
     pub x402_version: u8,
-    /// True if a ledger of our own moved the balance, and no chain.
+    /// Whether the simulated ledger moved the balance, and not a chain.
     pub simulated: bool,
 }
 
-/// How a call was paid, as its receipt says it.
+/// The means of payment as in the receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// By x402.
     X402,
-    /// By prepaid credit.
+    /// By developer credit.
     Credit,
-    /// Not at all.
+    /// Not paid.
     Free,
 }

@@ -1,5 +1,5 @@
-//! Offers and receipts as typed data (EIP-712), with an address that the key of receipts has by derivation: it is kept, backed up and
-//! rotated with that.
+//! Offers and receipts as typed data (EIP-712). Their signing key is derived from the receipt key, so it is stored,
+//! backed up and rotated with it.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use super::offer;
 
 sol! {
-    /// What is offered.
+    /// An offer.
     struct Offer {
         uint256 version;
         string resourceUrl;
@@ -26,7 +26,7 @@ sol! {
         uint256 validUntil;
     }
 
-    /// What was paid for.
+    /// A receipt.
     struct Receipt {
         uint256 version;
         string network;
@@ -37,14 +37,14 @@ sol! {
     }
 }
 
-/// What the address is derived under.
+/// Context string of the key derivation.
 const INFO: &[u8] = b"tollhouse x402 offer-receipt eip712";
 
-/// The key of the address.
+/// The derived signing key.
 pub(super) struct TypedSigner(SigningKey);
 
 impl TypedSigner {
-    /// The one that belongs to this key of receipts.
+    /// Derives it from a receipt key.
     pub(super) fn of(secret: &[u8; 32]) -> Self {
         let derive = Hkdf::<Sha256>::new(None, secret);
         let key = (0..=u8::MAX).find_map(|turn| {
@@ -55,12 +55,10 @@ impl TypedSigner {
         Self(key.expect("of 256 numbers one is below the order of the curve"))
     }
 
-    /// Who signs.
     pub(super) fn address(&self) -> Address {
         Address::from_private_key(&self.0)
     }
 
-    /// The offer, signed.
     pub(super) fn offer(&self, offer: &offer::Offer<'_>) -> Value {
         let typed = Offer {
             version: U256::from(offer.version),
@@ -75,7 +73,6 @@ impl TypedSigner {
         json!({ "format": "eip712", "payload": offer, "signature": self.sign(&typed, "x402 offer") })
     }
 
-    /// The receipt, signed.
     pub(super) fn receipt(&self, receipt: &offer::Payload) -> Value {
         let typed = Receipt {
             version: U256::from(receipt.version),

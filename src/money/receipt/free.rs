@@ -1,9 +1,8 @@
-//! Receipts of free calls: kept for a time and up to a number, then gone.
+//! Receipts of free calls. They are kept up to an age and a number.
 //!
-//! They are the most there are, so they lie in packs, those of one [`WINDOW_MS`] of the time in their ids together,
-//! which is how one of them is found. What is too old or too many goes in whole packs, the oldest
-//! first, a few at a time. How many there are is never counted: the commits that add and remove say by how many, whichever of
-//! the hosts of a store they come from.
+//! They are the most numerous rows. So those whose ids are from the same [`WINDOW_MS`] share packs, which is also how
+//! one is found. Old or excess receipts are deleted in whole packs, oldest first, a few at a time. They are never
+//! counted by a scan: the commits that add and delete them, of all hosts of a store, update the count.
 
 use std::{
     fmt,
@@ -27,35 +26,35 @@ use tollhouse_store::{
 
 use super::{RECEIPTS, is_free};
 
-/// Receipts of this much of time, in milliseconds, may share a pack. A reader unpacks those of one window.
+/// Receipts of a period of this length, in milliseconds, may share a pack. A reader unpacks one period.
 const WINDOW_MS: u64 = 10;
-/// How far the clock of another host may be ahead, in milliseconds.
+/// How far another host's clock may be ahead, in milliseconds.
 const AHEAD_MS: u64 = 1_000;
-/// Packs read or removed at once.
+/// Number of packs read or deleted at once.
 const SOME: usize = 256;
-/// Receipts of an older version that are looked at in one go.
+/// Number of receipts of an older version handled at once.
 const SORT: usize = 250;
-/// Time between two such goes, so that calls have the store to themselves most of the time.
+/// Pause between two such steps, so that calls can use the store most of the time.
 const SORT_PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) const FREE_RECEIPTS: Table<(u64, RequestId, u32), Pack> = schema::FREE_RECEIPTS.holding();
 const COUNT: Counter<()> = schema::FREE_COUNT.counting();
 const BYTES: Counter<()> = schema::FREE_BYTES.counting();
-/// What an older version added by calls, added by sorting, and removed.
+/// Counts of an older version: receipts added by calls, added by sorting, and deleted.
 const ADDED: Table<(), Tally> = schema::FREE_ADDED.holding();
 const SORTED: Table<(), Tally> = schema::FREE_SORTED.holding();
 const REMOVED: Table<(), Tally> = schema::FREE_REMOVED.holding();
 const PLACE: Table<(), SortedTo> = schema::FREE_PLACE.holding();
 
-/// How the table says that all are sorted: no receipt's id begins with it.
+/// Marks in the table that all receipts are sorted. No receipt's id begins with it.
 const EVERYWHERE: u8 = u8::MAX;
 
-/// How many receipts of free calls are kept.
+/// Limits on stored receipts of free calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreeReceiptSettings {
-    /// Those beyond go, the oldest first, in packs of a few. Default: 5,000,000.
+    /// Maximum number. Excess ones are deleted in small packs, oldest first. Default: 5,000,000.
     pub count: u64,
-    /// Age at which one goes, in milliseconds. Default: 7 days.
+    /// Maximum age in milliseconds. Default: 7 days.
     pub age_ms: u64,
 }
 
@@ -70,13 +69,13 @@ pub struct FreeReceipts {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: FreeReceiptSettings,
-    /// How many there were, the last time that the store said so.
+    /// The last known count.
     known: Mutex<Size>,
-    /// Whether an older version may have left some among the others.
+    /// Whether an older version may have left some among the receipts of paid calls.
     unsorted: AtomicBool,
 }
 
-/// Receipts, and the bytes of them.
+/// A number of receipts, and their size in bytes.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Tally {
     receipts: u64,
@@ -84,14 +83,14 @@ struct Tally {
 }
 tollhouse_store::postcard_values!(Tally);
 
-/// How far the receipts of an older version are sorted.
+/// Progress of sorting the receipts of an older version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SortedTo {
     Receipt(ReceiptId),
     Everywhere,
 }
 
-/// Receipts that share a key.
+/// A pack of receipts and its key.
 struct Packed {
     key: (u64, RequestId, u32),
     value: Pack,
@@ -105,18 +104,18 @@ impl fmt::Debug for FreeReceipts {
 }
 
 impl FreeReceipts {
-    /// Those in `store`.
+    /// Opens the receipts in `store`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn open(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Result<Arc<Self>, StoreError> {
         take_over_tallies(&*store).await?;
         let unsorted = AtomicBool::new(PLACE.get(&*store, &()).await? != Some(SortedTo::Everywhere));
         Ok(Arc::new(Self { store, clock, settings, known: Mutex::default(), unsorted }))
     }
 
-    /// What stores `receipts`, each an id and a record.
+    /// Returns the rows that store `receipts`, given as ids and records.
     #[must_use]
     pub fn stored<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Batch {
         let (mut batch, mut sum) = (Batch::new(), Tally::default());
@@ -131,11 +130,11 @@ impl FreeReceipts {
         batch
     }
 
-    /// A receipt as it is stored.
+    /// Returns a stored receipt.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn get(&self, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
         let mut range = FREE_RECEIPTS.under(&window(id));
         loop {
@@ -149,14 +148,14 @@ impl FreeReceipts {
         }
     }
 
-    /// Whether another host of the store may have made the receipt, within so many milliseconds before now.
+    /// Returns whether another host of the store may have made the receipt within the last `millis` milliseconds.
     #[must_use]
     pub fn is_of_late(&self, id: &ReceiptId, millis: u64) -> bool {
         let (made_at, now) = (id.made_at(), self.clock.now());
         self.store.is_shared() && made_at <= now.plus_millis(AHEAD_MS) && now <= made_at.plus_millis(millis)
     }
 
-    /// How many there are; while the store is away, how many there were.
+    /// Returns the number and size of the receipts, or the last known ones while the store is unavailable.
     pub async fn size(&self) -> Size {
         let asked = self.stored_size().await;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,11 +170,11 @@ impl FreeReceipts {
         Ok(Size { entries: sum(&COUNT).await?, bytes: sum(&BYTES).await? })
     }
 
-    /// Removes what is too old or too many, once what an older version left is sorted.
+    /// Deletes old and excess receipts, after sorting those of an older version.
     ///
     /// # Errors
     ///
-    /// The store's; the rest is removed at the next turn.
+    /// Errors of the store. The next run deletes the rest.
     pub async fn turn(&self) -> Result<(), StoreError> {
         if self.unsorted.load(Ordering::Relaxed) {
             self.sort().await?;
@@ -184,7 +183,7 @@ impl FreeReceipts {
         Ok(())
     }
 
-    /// Removes some packs. False when there is nothing more to remove.
+    /// Deletes some packs. Returns false if there is nothing more to delete.
     async fn remove_some(&self) -> Result<bool, StoreError> {
         let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms) / WINDOW_MS;
         let mut excess = self.stored_size().await?.entries.saturating_sub(self.settings.count);
@@ -192,12 +191,12 @@ impl FreeReceipts {
         let range = if excess == 0 { all.before(&oldest) } else { all };
         let packs = FREE_RECEIPTS.page(&*self.store, &range, SOME, Direction::Forward).await?;
         let (mut batch, mut sum, mut gone) = (Batch::new(), Tally::default(), 0);
-        // Whoever removes any takes the first.
+        // All deletions include the first pack, so that concurrent ones conflict.
         packs.iter().take(1).for_each(|first| _ = batch.holds(&FREE_RECEIPTS, first));
         for pack in packs {
             let old = pack.key.0 < oldest;
             let receipts = pack.value.items().count() as u64;
-            // A pack goes whole: the last one stays where that would leave fewer than are wanted.
+            // Packs are deleted whole. The last one stays if its deletion would leave too few.
             if !old && receipts > excess {
                 break;
             }
@@ -216,14 +215,14 @@ impl FreeReceipts {
                 FREE_RECEIPTS.expired(gone);
                 Ok(true)
             }
-            // Another host of the store is at it.
+            // Another host of the store is deleting them.
             Err(StoreError::Conflict) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Takes the receipts of free calls out of those of paid ones, among which older versions put them. Goes on
-    /// where it was cut off.
+    /// Moves receipts of free calls out of the table of paid ones, where older versions stored them. Continues where it
+    /// was interrupted.
     async fn sort(&self) -> Result<(), StoreError> {
         let mut row = PLACE.row(&*self.store, &()).await?;
         while row.as_ref().is_none_or(|row| row.value != SortedTo::Everywhere) {
@@ -244,7 +243,7 @@ impl FreeReceipts {
             };
             row = match batch.commit(&*self.store, Durability::Buffered).await {
                 Ok(_) => Some(PLACE.own((), next)),
-                // Another host of the store sorts too, and is further.
+                // Another host of the store sorts too, and is ahead.
                 Err(StoreError::Conflict) => PLACE.row(&*self.store, &()).await?,
                 Err(error) => return Err(error),
             };
@@ -272,11 +271,11 @@ impl Formatted for SortedTo {
     }
 }
 
-/// Packs of `receipts`, by the windows of their ids.
+/// Groups `receipts` into packs by the periods of their ids.
 fn in_packs<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Vec<Packed> {
     let mut receipts: Vec<_> = receipts.collect();
     receipts.sort_unstable_by_key(|(id, _)| *id);
-    // Tells packs of one window apart, whoever writes them.
+    // Distinguishes packs of the same period by different writers.
     let name = RequestId::generate();
     let mut packed = Vec::new();
     for some in receipts.chunk_by(|(a, _), (b, _)| window(a) == window(b)) {
@@ -294,13 +293,13 @@ fn window(id: &ReceiptId) -> u64 {
     id.made_at().0 / WINDOW_MS
 }
 
-/// Says by how many there are more, or less.
+/// Adds changes of the counts to a commit.
 fn count(batch: &mut Batch, receipts: i128, bytes: i128) {
     const ANY: Limit = Limit::Floor(i128::MIN);
     batch.add(&COUNT, &(), receipts, ANY).add(&BYTES, &(), bytes, ANY);
 }
 
-/// Goes on from what an older version counted.
+/// Takes over the counts of an older version.
 async fn take_over_tallies(store: &dyn Store) -> Result<(), StoreError> {
     let (mut batch, mut sums) = (Batch::new(), [0; 2]);
     for (table, sign) in [(&ADDED, 1), (&SORTED, 1), (&REMOVED, -1)] {

@@ -1,16 +1,16 @@
-//! Hashes of what went in and came out: SHA-256 as `sha256:` and 64 hex digits.
+//! SHA-256 hashes of inputs and results, written as `sha256:` and 64 hex digits.
 //!
-//! JSON is hashed in its canonical form (RFC 8785), so neither spacing nor the order of members counts.
-//! That form knows doubles only: integers beyond 2^53 that are one number to a handler are one here.
+//! JSON is hashed in its canonical form (RFC 8785), so neither whitespace nor the order of fields matters. That form
+//! has only doubles: integers beyond 2^53 that are the same number to a handler are also the same here.
 
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// First size of what is hashed, in bytes.
+/// Initial buffer size, in bytes.
 const TEXT_BYTES: usize = 512;
 
-/// The RFC 8785 canonical JSON of a value.
+/// Returns the RFC 8785 canonical JSON of a value.
 #[must_use]
 pub fn canonical(value: &Value) -> Vec<u8> {
     let mut text = Vec::with_capacity(TEXT_BYTES);
@@ -18,27 +18,27 @@ pub fn canonical(value: &Value) -> Vec<u8> {
     text
 }
 
-/// The hash of a JSON value.
+/// Returns the hash of a JSON value.
 #[must_use]
 pub fn json_hash(value: &Value) -> String {
     bytes_hash(&canonical(value))
 }
 
-/// The hash of bytes as they are.
+/// Returns the hash of raw bytes.
 #[must_use]
 pub fn bytes_hash(bytes: &[u8]) -> String {
     written(Sha256::new_with_prefix(bytes))
 }
 
-/// A hash as it is written.
+/// Formats a hash.
 pub(crate) fn written(hash: Sha256) -> String {
     let mut digits = [0; 64];
     hex::encode_to_slice(hash.finalize(), &mut digits).expect("32 bytes have 64 digits");
     ["sha256:", str::from_utf8(&digits).expect("digits are ASCII")].concat()
 }
 
-/// The hash of what was asked for, whichever front it came through: that of
-/// `{"endpointId": …, "input": …}`, of an input in its canonical form.
+/// Returns the hash of a request, which is the same over every entry point: that of `{"endpointId": …, "input": …}`
+/// with the input in canonical form.
 #[must_use]
 pub fn request_hash(endpoint_id: &str, input: &[u8]) -> String {
     let mut head = Vec::with_capacity(TEXT_BYTES);
@@ -48,7 +48,7 @@ pub fn request_hash(endpoint_id: &str, input: &[u8]) -> String {
     written(Sha256::new().chain_update(head).chain_update(input).chain_update(b"}"))
 }
 
-/// JSON in its canonical form.
+/// Appends canonical JSON.
 fn put_canonical(text: &mut Vec<u8>, value: &Value) {
     if is_canonical(value) {
         put(text, value);
@@ -57,19 +57,20 @@ fn put_canonical(text: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// JSON as serde_json writes it.
+/// Appends JSON as serde_json writes it.
 fn put<T: Serialize + ?Sized>(text: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(text, value).expect("a JSON value has text keys and finite numbers");
 }
 
-/// Whether serde_json writes the value in its canonical form, as it does most values: the members are in order, and the
-/// numbers are integers that a double holds. Sorting what is sorted would cost a call more than all else in its receipt.
+/// Returns whether serde_json writes the value in canonical form. That holds for most values: fields in order, numbers
+/// that are integers within the range of doubles. Sorting sorted fields again would cost more than the rest of a
+/// receipt.
 fn is_canonical(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => true,
         Value::Number(number) => number.as_i64().is_some_and(|integer| integer.unsigned_abs() <= 1 << 53),
         Value::Array(values) => values.iter().all(is_canonical),
-        // ASCII has one order in UTF-8 and UTF-16.
+        // ASCII sorts the same in UTF-8 and UTF-16.
         Value::Object(members) => members.keys().is_sorted() && members.iter().all(|(name, value)| name.is_ascii() && is_canonical(value)),
     }
 }
@@ -101,7 +102,7 @@ mod tests {
         }
     }
 
-    /// RFC 8785, section 3.2.3: members are sorted by UTF-16 code units.
+    /// RFC 8785, section 3.2.3: fields are sorted by UTF-16 code units.
     #[test]
     fn rfc_8785_order_of_members() {
         let given = r#"{"\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh",

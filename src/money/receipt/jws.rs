@@ -1,4 +1,4 @@
-//! Compact JWS with Ed25519 (RFC 7515, 8037), and its keys as JWK: as much as receipts need.
+//! Compact JWS with Ed25519 (RFC 7515, 8037) and JWK public keys, as far as receipts need them.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 pub(super) const ALGORITHM: &str = "EdDSA";
 
-/// The protected header. Members that we do not know are let through, but for `crit`.
+/// The protected header. Unknown fields are ignored, except for `crit`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) alg: String,
@@ -20,7 +20,7 @@ pub(super) struct Header {
     pub(super) crit: Option<Value>,
 }
 
-/// A JWS taken apart, its signature not checked yet.
+/// A parsed JWS whose signature is not verified yet.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     pub(super) header: Header,
@@ -29,7 +29,7 @@ pub(super) struct Parts<'a> {
     signature: [u8; 64],
 }
 
-/// Why a text is no JWS that we could check.
+/// Why a text is not a JWS that can be verified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum JwsError {
@@ -54,7 +54,7 @@ pub(super) fn sign(key: &SigningKey, header: &Header, payload: &[u8]) -> String 
 }
 
 impl<'a> Parts<'a> {
-    /// Takes a compact JWS apart. Every algorithm but EdDSA is refused here.
+    /// Parses a compact JWS. Any algorithm but EdDSA is rejected.
     pub(super) fn parse(jws: &'a str) -> Result<Self, JwsError> {
         let (signed, signature) = jws.rsplit_once('.').ok_or(JwsError::Form)?;
         let (header, payload) = signed.split_once('.').ok_or(JwsError::Form)?;
@@ -70,18 +70,18 @@ impl<'a> Parts<'a> {
         Ok(Self { header, payload: decode(payload)?, signed: signed.as_bytes(), signature })
     }
 
-    /// Whether `key` made it.
+    /// Returns whether `key` signed it.
     pub(super) fn is_by(&self, key: &VerifyingKey) -> bool {
         key.verify_strict(self.signed, &Signature::from_bytes(&self.signature)).is_ok()
     }
 }
 
-/// A public Ed25519 key as a JWK, with the members that make its thumbprint.
+/// Encodes a public Ed25519 key as a JWK with the fields of its thumbprint.
 pub(super) fn jwk(key: &VerifyingKey) -> Value {
     json!({ "crv": "Ed25519", "kty": "OKP", "x": URL_SAFE_NO_PAD.encode(key.as_bytes()) })
 }
 
-/// Reads a JWK; `None` for those of other kinds.
+/// Parses a JWK. `None` for other kinds of keys.
 pub(super) fn from_jwk(jwk: &Value) -> Option<VerifyingKey> {
     if jwk["kty"] != "OKP" || jwk["crv"] != "Ed25519" {
         return None;
@@ -90,12 +90,12 @@ pub(super) fn from_jwk(jwk: &Value) -> Option<VerifyingKey> {
     VerifyingKey::from_bytes(&bytes.try_into().ok()?).ok()
 }
 
-/// RFC 7638: what a key is called.
+/// Returns the RFC 7638 thumbprint of a key.
 pub(super) fn thumbprint(key: &VerifyingKey) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(super::canonical(&jwk(key))))
 }
 
-/// The key as a DID URL: `did:jwk` carries the key itself.
+/// Returns the key as a DID URL. `did:jwk` contains the key itself.
 pub(super) fn did_url(key: &VerifyingKey) -> String {
     format!("did:jwk:{}#0", URL_SAFE_NO_PAD.encode(super::canonical(&jwk(key))))
 }

@@ -1,4 +1,4 @@
-//! The key that signs receipts, in a file of its own, and the public keys it had before.
+//! The key that signs receipts, stored in its own file, and former public keys.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -26,14 +26,14 @@ use super::{
     record::RECEIPTS,
 };
 
-/// The key file: PKCS#8 in PEM, for its owner alone.
+/// The key file: PKCS#8 in PEM, readable only by its owner.
 const KEY_FILE: &str = "receipt-key.pem";
-/// A JWK set of the public keys that signed before.
+/// A JWK set of former public keys.
 const RETIRED_FILE: &str = "receipt-keys-retired.json";
-/// `typ` of the signature of a record.
+/// `typ` of a record's signature.
 pub(super) const RECEIPT_TYPE: &str = "tollhouse-receipt+jws";
 
-/// `typ` of the signature of a payout packet.
+/// `typ` of a payout's signature.
 const PAYOUT_TYPE: &str = "tollhouse-payout+jws";
 
 /// Signs receipts.
@@ -41,7 +41,7 @@ pub struct Signer {
     key: SigningKey,
     kid: String,
     retired: Vec<VerifyingKey>,
-    /// Signs what stands in challenges and settlements, where that is typed data.
+    /// Signs offers and receipts of challenges and settlements, if they are typed data.
     typed: Option<TypedSigner>,
 }
 
@@ -66,17 +66,17 @@ pub enum KeyError {
 }
 
 impl Signer {
-    /// The key in the data folder; makes one on the first start.
+    /// Reads the key in the data folder, or creates one on the first start.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Exposed`] if group or others may read the key: then it may no longer be ours alone.
+    /// [`KeyError::Exposed`] if group or others can read the key, because it may then be compromised.
     pub fn open(folder: &Path) -> Result<Self, KeyError> {
         let path = folder.join(KEY_FILE);
         let key = match read_key(&path) {
             Err(KeyError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 create(&path, pem(&new_key()?).as_bytes())?;
-                // Another process may have been first; its key counts.
+                // Another process may have been faster. Its key is used.
                 read_key(&path)?
             }
             read => read?,
@@ -84,27 +84,27 @@ impl Signer {
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
     }
 
-    /// The key that is `given`, with the public keys in the data folder that signed before it.
+    /// Uses the given key, with the former public keys in the data folder.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Given`], and those of the file.
+    /// [`KeyError::Given`], and errors of the file.
     pub fn given(given: &str, folder: &Path) -> Result<Self, KeyError> {
         let key = SigningKey::from_pkcs8_pem(given.trim()).map_err(|_| KeyError::Given)?;
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
     }
 
-    /// Whether it has signed by the key with this id before.
+    /// Returns whether the key with this id is a former key.
     #[must_use]
     pub fn had(&self, kid: &str) -> bool {
         self.retired.iter().any(|key| jws::thumbprint(key) == kid)
     }
 
-    /// Whether the data folder of a store that holds receipts has no key: whoever has one of them cannot verify it with the next.
+    /// Returns whether the key is missing although the store has receipts, which a new key could not verify.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn is_lost(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
         if folder.join(KEY_FILE).exists() {
             return Ok(false);
@@ -113,14 +113,14 @@ impl Signer {
         Ok(some.contains(&1))
     }
 
-    /// Retires the key in the data folder and makes a new one. Receipts signed by the old one still verify.
+    /// Retires the key in the data folder and creates a new one. Receipts signed by the old one can still be verified.
     ///
     /// # Errors
     ///
-    /// As [`Signer::open`].
+    /// See [`Signer::open`].
     pub fn rotate(folder: &Path) -> Result<Self, KeyError> {
         let before = Self::open(folder)?;
-        // First the old key among the retired, then the new in its place: a crash between loses neither.
+        // First add the old key to the former ones, then replace it: a crash in between loses neither.
         replace(&folder.join(RETIRED_FILE), before.jwks().to_string().as_bytes())?;
         replace(&folder.join(KEY_FILE), pem(&new_key()?).as_bytes())?;
         Self::open(folder)
@@ -132,14 +132,14 @@ impl Signer {
         Self { kid: jws::thumbprint(&public), key, retired, typed: None }
     }
 
-    /// The same, with offers and receipts of challenges and settlements in this format.
+    /// Sets the format of offers and receipts in challenges and settlements.
     #[must_use]
     pub fn telling(self, format: OfferFormat) -> Self {
         let typed = (format == OfferFormat::Eip712).then(|| TypedSigner::of(self.key.as_bytes()));
         Self { typed, ..self }
     }
 
-    /// By whom offers and receipts of challenges and settlements are signed, and how.
+    /// Describes the key and format of offers and receipts in challenges and settlements.
     #[must_use]
     pub fn offers_by(&self) -> Value {
         match &self.typed {
@@ -148,7 +148,7 @@ impl Signer {
         }
     }
 
-    /// The signed offers of what is asked for at `resource`, one for each entry of `accepts`.
+    /// Signs offers for `resource`, one per entry of `accepts`.
     #[must_use]
     pub fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value> {
         let signed = accepts.iter().enumerate().map(|(index, accepted)| {
@@ -163,20 +163,20 @@ impl Signer {
         signed.collect()
     }
 
-    /// The `extensions` of the settle response of a payment, where they do not carry what its record does.
+    /// Returns the `extensions` of a payment's settle response, if they differ from those in its record.
     #[must_use]
     pub fn settle_extensions(&self, draft: &Draft, payment: &Payment) -> Option<Value> {
         let (Some(typed), Payment::X402(transfer)) = (&self.typed, payment) else { return None };
         Some(offer::extensions(&typed.receipt(&Payload::new(draft, transfer))))
     }
 
-    /// What the key is called: its RFC 7638 thumbprint.
+    /// Returns the key id: the RFC 7638 thumbprint.
     #[must_use]
     pub fn kid(&self) -> &str {
         &self.kid
     }
 
-    /// The JWK set to check receipts with, for `/.well-known/jwks.json`: the key and those before it.
+    /// Returns the JWK set for `/.well-known/jwks.json`: the current and former keys.
     #[must_use]
     pub fn jwks(&self) -> Value {
         let public = self.key.verifying_key();
@@ -190,7 +190,7 @@ impl Signer {
         json!({ "keys": keys.collect::<Vec<_>>() })
     }
 
-    /// The signed receipt of a call.
+    /// Makes the signed receipt of a call.
     #[must_use]
     pub fn receipt(&self, draft: Draft, payment: Payment) -> Signed {
         self.sign(match payment {
@@ -210,11 +210,11 @@ impl Signer {
         Signed { record, signature }
     }
 
-    /// A stored receipt as its reader gets it: signed, now if it was stored without a signature.
+    /// Returns a stored receipt for its reader, and signs it if it was stored unsigned.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`] if the bytes are no receipt.
+    /// [`StoreError::Away`] if the bytes are not a receipt.
     pub fn present(&self, stored: &[u8]) -> Result<Value, StoreError> {
         let unreadable = || StoreError::Away("a receipt does not read".to_owned());
         let mut receipt: Value = serde_json::from_slice(stored).map_err(|_| unreadable())?;
@@ -224,7 +224,7 @@ impl Signer {
         Ok(receipt)
     }
 
-    /// The compact JWS (EdDSA) of a payout packet, over its canonical JSON.
+    /// Signs a payout: a compact JWS (EdDSA) over its canonical JSON.
     #[must_use]
     pub fn sign_payout(&self, packet: &Value) -> String {
         self.jws(self.kid.clone(), Some(PAYOUT_TYPE), packet)
@@ -249,7 +249,7 @@ impl Signer {
     }
 }
 
-/// Never shows the key.
+/// Does not show the key.
 impl std::fmt::Debug for Signer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Signer").field("kid", &self.kid).field("retired", &self.retired.len()).finish_non_exhaustive()
@@ -266,7 +266,7 @@ fn new_key() -> Result<SigningKey, KeyError> {
     Ok(SigningKey::from_bytes(&secret))
 }
 
-/// The key alone, as RFC 8410 has it, without the public key that its version 2 can hold.
+/// Encodes the private key (RFC 8410), without the public key that version 2 of the format can contain.
 fn pem(key: &SigningKey) -> Zeroizing<String> {
     let pair = KeypairBytes { secret_key: key.to_bytes(), public_key: None };
     pair.to_pkcs8_pem(LineEnding::LF).expect("32 bytes have a PKCS#8 form")
@@ -293,7 +293,7 @@ fn read_retired(path: &Path) -> Result<Vec<VerifyingKey>, KeyError> {
     set["keys"].as_array().ok_or_else(malformed)?.iter().map(|jwk| jws::from_jwk(jwk).ok_or_else(malformed)).collect()
 }
 
-/// Writes a new file, whole or not at all. One that is there already stays.
+/// Creates a file atomically. An existing file stays.
 fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
     write_beside(path, bytes, |draft| match fs::hard_link(draft, path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -301,7 +301,7 @@ fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
     })
 }
 
-/// Writes a file in place of the one that is there, whole or not at all.
+/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
     write_beside(path, bytes, |draft| fs::rename(draft, path))
 }
@@ -318,7 +318,7 @@ fn write_beside(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result
     let outcome = written();
     match fs::remove_file(&draft) {
         Ok(()) => {}
-        // It was renamed, or never made.
+        // It was renamed or never created.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(source) => return Err(KeyError::Io { path: draft, source }),
     }

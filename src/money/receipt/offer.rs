@@ -1,11 +1,11 @@
-//! Offers and receipts of x402's offer-receipt extension: what they say, and how they are told.
+//! Offers and receipts of x402's offer-receipt extension: their content and encoding.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::draft::{Draft, Transfer};
 
-/// How offers and receipts are signed that stand in challenges and settlements.
+/// The format of signed offers and receipts in challenges and settlements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum OfferFormat {
@@ -16,16 +16,16 @@ pub enum OfferFormat {
     Eip712,
 }
 
-/// What goes into the record, and into a settlement's `extensions["offer-receipt"].info.receipt`.
+/// The extension's receipt, as in the record and in a settlement's `extensions["offer-receipt"].info.receipt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferReceipt {
     /// Always `jws`.
     pub format: String,
-    /// Compact JWS; its `kid` is a `did:jwk` URL of a key in the host's JWK set.
+    /// A compact JWS. Its `kid` is a `did:jwk` URL of a key in the host's JWK set.
     pub signature: String,
 }
 
-/// What a receipt says, version 1.
+/// The payload of a receipt, version 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Payload {
@@ -38,7 +38,7 @@ pub(super) struct Payload {
     pub(super) transaction: String,
 }
 
-/// What an offer says, version 1.
+/// The payload of an offer, version 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Offer<'a> {
@@ -56,14 +56,14 @@ pub(super) struct Offer<'a> {
 impl OfferReceipt {
     pub(super) const FORMAT: &'static str = "jws";
 
-    /// The `extensions` of a settle response that carries it.
+    /// Returns the `extensions` of a settle response with this receipt.
     #[must_use]
     pub fn extensions(&self) -> Value {
         extensions(&json!(self))
     }
 }
 
-/// The `extensions` of a settle response that carries a receipt.
+/// Returns the `extensions` of a settle response with a receipt.
 pub(super) fn extensions(receipt: &Value) -> Value {
     json!({ "offer-receipt": { "info": { "receipt": receipt } } })
 }
@@ -82,7 +82,7 @@ impl Payload {
 }
 
 impl<'a> Offer<'a> {
-    /// The offer of what an entry of `accepts` asks for.
+    /// Constructs the offer for an entry of `accepts`.
     pub(super) fn new(resource_url: &'a str, accepted: &'a Value, valid_until: u64) -> Self {
         let text = |name: &str| accepted[name].as_str().unwrap_or_default();
         Self {

@@ -1,4 +1,4 @@
-//! The public keys that receipts are checked with: of hosts that share a store, those of all of them.
+//! The public keys for verifying receipts, of all hosts that share a store.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Signer;
 
 const KEYS: Table<String, PublicKey> = schema::RECEIPT_KEYS.holding();
 
-/// Keys that are told, at most.
+/// Maximum number of keys listed.
 const MOST: usize = 1_000;
 
 /// A public key, as a JWK.
@@ -31,11 +31,11 @@ impl std::fmt::Debug for PublishedKeys {
 }
 
 impl PublishedKeys {
-    /// Has all hosts of the store tell the keys of this one.
+    /// Publishes the keys of this host to all hosts of the store.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn open(store: Arc<dyn Store>, signer: Arc<Signer>) -> Result<Self, StoreError> {
         if store.is_shared() {
             let mut batch = Batch::new();
@@ -47,7 +47,8 @@ impl PublishedKeys {
         Ok(Self { store, signer })
     }
 
-    /// The JWK set to check receipts with, this host's key first. While the store is away, of this host alone.
+    /// Returns the JWK set for verifying receipts, with this host's key first. While the store is unavailable, only
+    /// this host's keys.
     pub async fn jwks(&self) -> Value {
         let mut jwks = self.signer.jwks();
         if !self.store.is_shared() {

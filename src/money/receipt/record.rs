@@ -1,4 +1,4 @@
-//! What a receipt says.
+//! The content of a receipt.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
@@ -12,47 +12,48 @@ use super::{
 
 pub(crate) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
 
-/// A receipt that nobody has signed: what the signature covers.
+/// An unsigned receipt: the signed content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// What the call said of itself.
+    /// The data about the call.
     #[serde(flatten)]
     pub draft: Draft,
-    /// How it was paid.
+    /// The means of payment.
     pub kind: Kind,
-    /// Whether no real money moved although the receipt tells of a payment.
+    /// Whether no real money moved, although the receipt is for a payment.
     pub simulated: bool,
-    /// In the asset's smallest units. This and what follows: x402 only, but for `payer`.
+    /// The amount in the token's smallest units. This and the following fields are set only for x402, except for
+    /// `payer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
     /// Address of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<String>,
-    /// CAIP-2 name of the network.
+    /// CAIP-2 id of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
-    /// What moved it.
+    /// The transaction that moved the money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// Shortened: `0x1234…abcd`. Of a credit its id, shortened too.
+    /// The payer's address, shortened to `0x1234…abcd`, or the id of a credit, also shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer: Option<String>,
-    /// Scheme of x402.
+    /// The x402 scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
-    /// Wire version that it was paid in.
+    /// The x402 version of the payment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x402_version: Option<u8>,
-    /// The same, as x402's extension has it.
+    /// The receipt of x402's extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer_receipt: Option<OfferReceipt>,
 }
 
-/// A receipt as its reader gets it.
+/// A signed receipt, as its reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
-    /// What is signed.
+    /// The signed content.
     #[serde(flatten)]
     pub record: Record,
     /// Compact JWS (EdDSA) whose payload is the canonical JSON of the record.
@@ -60,7 +61,7 @@ pub struct Signed {
 }
 
 impl Record {
-    /// The record of a call that cost nothing.
+    /// Constructs the record of a free call.
     #[must_use]
     pub fn free(draft: Draft) -> Self {
         Self {
@@ -78,7 +79,7 @@ impl Record {
         }
     }
 
-    /// The record of a call paid by developer credit.
+    /// Constructs the record of a call paid by developer credit.
     #[must_use]
     pub fn credit(draft: Draft, credit: &str) -> Self {
         Self { kind: Kind::Credit, payer: Some(shortened(credit)), ..Self::free(draft) }
@@ -100,7 +101,7 @@ impl Record {
         }
     }
 
-    /// The record as the store keeps it, to be signed when it is fetched.
+    /// Encodes the record for the store. It is signed when fetched.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         to_bytes(self)
@@ -108,45 +109,46 @@ impl Record {
 }
 
 impl Signed {
-    /// What stores it; `short` where all who serve the store read [that form](tollhouse_replica::RECEIPTS_SHORT).
+    /// Returns the row that stores it. Set `short` if all hosts of the store read [that
+    /// format](tollhouse_replica::RECEIPTS_SHORT).
     #[must_use]
     pub fn stored(&self, short: bool) -> Batch {
         RECEIPTS.put(&self.record.draft.receipt_id, &Stored { json: to_bytes(self), short })
     }
 }
 
-/// The JSON of a receipt of a paid call.
+/// Returns the JSON of a paid call's receipt.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn paid(store: &dyn Store, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(RECEIPTS.get(store, id).await?.map(|stored| stored.json))
 }
 
-/// When the newest receipt of what was paid for was made.
+/// Returns when the newest receipt of a paid call was made.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn newest_at(store: &(impl Store + ?Sized)) -> Result<Option<Timestamp>, StoreError> {
     let newest = RECEIPTS.readable(store, &RECEIPTS.all(), 1, Direction::Backward).await?;
     Ok(newest.first().map(|(id, _)| id.made_at()))
 }
 
-/// Whether it is the JSON of a receipt of a call that cost nothing.
+/// Returns whether it is the JSON of a free call's receipt.
 pub(crate) fn is_free(receipt: &[u8]) -> bool {
     serde_json::from_slice::<Record>(receipt).is_ok_and(|record| record.kind == Kind::Free)
 }
 
 fn to_bytes(receipt: &impl Serialize) -> Vec<u8> {
-    // Most fit, so that the buffer does not grow step by step.
+    // Large enough for most receipts, so that the buffer does not grow.
     let mut bytes = Vec::with_capacity(1 << 10);
     serde_json::to_writer(&mut bytes, receipt).expect("a receipt has text keys");
     bytes
 }
 
-/// The first six and the last four characters of an address; short texts as they are.
+/// Shortens an address to its first six and last four characters. Short texts stay unchanged.
 pub fn shortened(address: &str) -> String {
     let chars = address.chars().count();
     if chars <= 12 {

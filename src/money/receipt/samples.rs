@@ -1,4 +1,4 @@
-//! A call and its payment, as tests of receipts have them.
+//! A call and its payment for tests of receipts.
 
 use serde_json::json;
 use tollhouse_base::{

@@ -1,11 +1,13 @@
-//! Receipts of paid calls as the store keeps them: without what follows from the rest.
+//! The stored format of paid calls' receipts, without redundant parts.
 //!
-//! A compact JWS repeats, in base64url, what it is about: the receipt's own the whole record, that of x402's extension the payment, and the
-//! first repeats the second once more. That is three fifths of a receipt. A row holds the text of the receipt without both payloads
-//! (a detached payload, RFC 7515 appendix F) and the payer's whole address, which the second has and the record has not; whoever reads it
-//! gets the text as it was, byte for byte. What would not come out so is kept whole.
+//! A compact JWS repeats its payload in base64url: the receipt's own JWS repeats the whole record, x402's receipt
+//! repeats the payment, and the former contains the latter again. That is three fifths of a receipt. A row stores the
+//! receipt's text without both payloads (a detached payload, RFC 7515 appendix F) and the payer's full address, which
+//! only x402's receipt contains. Readers get the original text, byte for byte. A receipt that would not be restored
+//! exactly is stored whole.
 //!
-//! **What is rebuilt is what was signed once**: nothing here may change for rows that are there. Another way of it is another form.
+//! **The restored bytes must be those that were signed**: nothing here may change for existing rows. A different way
+//! needs another format.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
@@ -16,43 +18,43 @@ use tollhouse_store::{Formatted, read_postcard, write_postcard};
 
 use super::canonical;
 
-/// What stands before the signature of a record, which is its last member.
+/// The text before a record's signature, which is its last field.
 const SIGNATURE: &str = r#","signature":""#;
-/// And before that of an x402 receipt.
+/// The text before the signature of an x402 receipt.
 const X402: &str = r#","offerReceipt":{"format":"jws","signature":""#;
 
-/// A receipt of a paid call, as it is stored.
+/// A stored receipt of a paid call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Its JSON, with all that its reader gets.
+    /// Its complete JSON.
     pub json: Vec<u8>,
-    /// Whether it is, or is to be, stored in [the form](tollhouse_replica::RECEIPTS_SHORT) without what follows from the rest.
+    /// Whether it is stored in the [short format](tollhouse_replica::RECEIPTS_SHORT).
     pub short: bool,
 }
 
-/// A row with the whole text: what cannot be short, and what the version before wrote.
+/// A row with the whole text: receipts that cannot be short, and those of earlier versions.
 struct Whole(Vec<u8>);
 
-/// A row without what follows from the rest.
+/// A row without redundant parts.
 #[derive(Debug, Serialize, Deserialize)]
 struct Short {
-    /// The text up to the payload of the x402 receipt where there is one, else up to the signature.
+    /// The text up to the payload of the x402 receipt, or up to the signature if there is none.
     text: String,
     x402: Option<X402Receipt>,
-    /// First and last part of the signature.
+    /// First and last part of the signature's JWS.
     header: String,
     signature: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct X402Receipt {
-    /// In full.
+    /// The full address.
     payer: String,
-    /// The text from behind the payload up to the signature.
+    /// The text between the payload and the signature.
     text: String,
 }
 
-/// What an x402 receipt repeats of a record.
+/// The fields of a record that an x402 receipt repeats.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Payment {
@@ -62,18 +64,18 @@ struct Payment {
     transaction: String,
 }
 
-/// Who paid, in an x402 receipt.
+/// The payer of an x402 receipt.
 #[derive(Deserialize)]
 struct Payer {
     payer: String,
 }
 
 impl Short {
-    /// `None` where it would not read as what it was made of.
+    /// Shortens a receipt. `None` if it could not be restored exactly.
     fn of(json: &[u8]) -> Option<Self> {
         let (text, jws) = std::str::from_utf8(json).ok()?.strip_suffix("\"}")?.rsplit_once(SIGNATURE)?;
         let (header, _, signature) = parts(jws)?;
-        // No quote inside a string is bare: only a member begins so.
+        // Quotes inside strings are escaped, so this text can only begin a field.
         let (text, x402) = match text.split_once(X402) {
             Some((before, rest)) => {
                 let (jws, behind) = rest.split_once('"')?;
@@ -88,7 +90,7 @@ impl Short {
         (short.whole()? == json).then_some(short)
     }
 
-    /// The receipt that it was made of; `None` where it is damaged.
+    /// Restores the original receipt. `None` if it is damaged.
     fn whole(&self) -> Option<Vec<u8>> {
         let mut text = self.text.clone();
         let mut record: Value;
@@ -118,7 +120,7 @@ impl Short {
     }
 }
 
-/// The three parts of a compact JWS.
+/// Splits a compact JWS into its three parts.
 fn parts(jws: &str) -> Option<(&str, &str, &str)> {
     let (header, rest) = jws.split_once('.')?;
     let (payload, signature) = rest.split_once('.')?;
@@ -132,7 +134,7 @@ impl store::Value for Stored {
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        // What does not read is told by whoever reads the text: it is a row all the same.
+        // An unreadable text is still a row. Whoever parses the text reports it.
         let short = Short::of_bytes(bytes).and_then(|short| short.whole()).map(|json| Self { json, short: true });
         short.or_else(|| Whole::of_bytes(bytes).map(|Whole(json)| Self { json, short: false }))
     }

@@ -1,4 +1,4 @@
-//! Checks a receipt offline, with nothing but the host's JWK set.
+//! Verifies a receipt offline, with only the host's JWK set.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use super::{
     record::shortened,
 };
 
-/// A receipt that holds.
+/// A verified receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// What was signed.
+    /// The signed content.
     pub record: Record,
-    /// Who signed it: thumbprint of a key of the set.
+    /// Key id of the signer: the thumbprint of a key in the set.
     pub kid: String,
 }
 
-/// Why a receipt does not hold.
+/// Why a receipt is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum VerifyError {
@@ -50,20 +50,20 @@ pub enum VerifyError {
     OfferReceipt,
 }
 
-/// Which of the two signatures of a receipt.
+/// One of the two signatures of a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// That of the whole record.
+    /// The signature of the whole record.
     Record,
-    /// That of the x402 offer-receipt extension.
+    /// The signature of the x402 offer-receipt extension.
     OfferReceipt,
 }
 
-/// Checks that a key of `jwks` signed all that `record` says, and that its x402 receipt is about the same payment.
+/// Verifies that a key of `jwks` signed all of `record`, and that its x402 receipt is for the same payment.
 ///
 /// # Errors
 ///
-/// Each [`VerifyError`] is a reason of its own not to trust the receipt.
+/// Each [`VerifyError`] is a separate reason not to trust the receipt.
 pub fn verify(record: &Value, jwks: &Value) -> Result<Verified, VerifyError> {
     let keys = jwks["keys"].as_array().ok_or(VerifyError::NotAKeySet)?;
     let keys: Vec<VerifyingKey> = keys.iter().filter_map(jws::from_jwk).collect();
@@ -89,7 +89,7 @@ pub fn verify(record: &Value, jwks: &Value) -> Result<Verified, VerifyError> {
     Ok(Verified { record, kid })
 }
 
-/// The name of the key that made a signature, among `keys`, each of which `name` names.
+/// Returns the name of the key that made a signature. `name` returns the name of a key.
 fn check_signer(part: Part, parts: &Parts<'_>, keys: &[VerifyingKey], name: fn(&VerifyingKey) -> String) -> Result<String, VerifyError> {
     let kid = parts.header.kid.clone().ok_or(VerifyError::NoKey(part))?;
     let Some(key) = keys.iter().find(|key| name(key) == kid) else { return Err(VerifyError::UnknownKey(part, kid)) };
@@ -118,7 +118,7 @@ fn check_offer_receipt(offer_receipt: &OfferReceipt, record: &Record, keys: &[Ve
     }
 }
 
-/// The members that a record and what was signed do not share.
+/// Returns the fields that differ between a record and the signed content.
 fn differences(record: &Value, signed: &[u8]) -> Vec<String> {
     let Ok(Value::Object(signed)) = serde_json::from_slice::<Value>(signed) else { return Vec::new() };
     let Some(record) = record.as_object() else { return Vec::new() };

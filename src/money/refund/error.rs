@@ -1,21 +1,21 @@
-//! Why nothing is given back.
+//! Errors of refunds.
 
 use tollhouse_store::StoreError;
 use tollhouse_tool::{MicroUsd, texts};
 
 use crate::CreditError;
 
-/// Longest reason, in characters.
+/// Maximum length of a reason, in characters.
 pub(super) const MAX_REASON: usize = texts::MAX_MONEY_REASON;
 
-/// Most refunds of one receipt, so that its record stays small.
+/// Maximum number of refunds per receipt, so that its record stays small.
 pub(super) const MAX_REFUNDS: usize = 50;
 
 /// Why a refund was not made.
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum RefundError {
-    /// `pointer` is the field.
+    /// An invalid field. `pointer` is its JSON Pointer.
     #[error("{message}")]
     Field { pointer: &'static str, message: String },
     #[error("a reason has at most {MAX_REASON} characters, none of them a control character")]

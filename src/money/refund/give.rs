@@ -1,4 +1,4 @@
-//! Giving back.
+//! Makes refunds.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,20 +23,20 @@ use crate::{
 const REFUND_KEYS: Table<String, Done> = schema::REFUND_KEYS.holding();
 tollhouse_store::json_values!(Done);
 
-/// What an admin wants to be given back.
+/// An admin's request for a refund.
 #[derive(Debug, Clone)]
 pub struct Refunding {
-    /// What was paid.
+    /// The receipt.
     pub receipt: ReceiptId,
-    /// How much of it; absent: all that is left.
+    /// The amount. Default: all that was not refunded yet.
     pub amount: Option<MicroUsd>,
-    /// What sent it back: of x402, and only then.
+    /// The transaction that sent the money back. Required for x402, and otherwise not allowed.
     pub transaction: Option<String>,
-    /// For who earned it.
+    /// The reason, shown to the owner.
     pub reason: Option<String>,
 }
 
-/// What was given back under a name. Kept as long as the refund.
+/// The result of a refund, stored by its idempotency key. Kept as long as the refund.
 #[derive(Debug, Serialize, Deserialize)]
 struct Done {
     request: String,
@@ -44,30 +44,30 @@ struct Done {
     number: u64,
 }
 
-/// A refund, and all that was given back of its receipt with it.
+/// A refund that was made, and the total of its receipt.
 #[derive(Debug, Clone)]
 pub struct Given {
-    /// Of the receipt.
+    /// The receipt.
     pub receipt: ReceiptId,
-    /// What was asked for.
+    /// The refund.
     pub refund: Refund,
-    /// With that.
+    /// The total refunded so far, including this refund.
     pub refunded: MicroUsd,
-    /// Another receipt or payout that its transaction is recorded for.
+    /// Another receipt or payout that names the same transaction.
     pub also_for: Option<String>,
 }
 
-/// What a receipt paid, in whole.
+/// The content of a receipt and the amounts of its sale.
 struct Bought {
     record: Record,
     paid: Paid,
 }
 
-/// What a commit has made true.
+/// The event of a commit, with its owner.
 type News = Option<(Owner, Event)>;
 
 impl Given {
-    /// As admins see it.
+    /// Encodes it as JSON for admins.
     #[must_use]
     pub fn public(&self) -> Value {
         let mut refund = self.refund.public();
@@ -83,16 +83,17 @@ impl Given {
 }
 
 impl Refunds {
-    /// Gives back what a receipt paid, or a part of it. What was asked for under the same name, or entered with the same
-    /// transaction, is answered as it was made then.
+    /// Refunds a receipt in full or in part. A request with a known idempotency key or transaction returns the earlier
+    /// refund.
     ///
     /// # Errors
     ///
-    /// Each [`RefundError`] says why nothing was given. After one of the store's the same can be asked again.
+    /// Each [`RefundError`] explains why nothing was refunded. After an error of the store, the request can be
+    /// repeated.
     pub async fn give(&self, asked: &Refunding, once: Option<&Once>) -> Result<Given, RefundError> {
         let (given, news) =
             update(&*self.store, Durability::Durable, |tx| self.decide(tx, asked, once)).await.map_err(|error| match error {
-                // What the credit has would be more than one can.
+                // The credit's balance would exceed the maximum.
                 RefundError::Store(StoreError::Beyond { .. }) => RefundError::Credit(CreditError::TooMuch),
                 error => error,
             })?;
@@ -104,7 +105,7 @@ impl Refunds {
         Ok(given)
     }
 
-    /// What a refund leaves among the sales: a row of the day of the call.
+    /// Returns the row of a refund among the sales, on the day of the call.
     fn sale(&self, record: &Record, refund: &Refund, returned: &Returned, owner: &Owner) -> tollhouse_store::Batch {
         let draft = &record.draft;
         let totals = Totals::refunded(refund.amount, returned.fees);
@@ -155,7 +156,7 @@ impl Refunds {
         tx.answer((given, Some((owner, event))))
     }
 
-    /// What was given under the name already.
+    /// Returns the refund that was already made with the idempotency key.
     async fn done(&self, tx: &mut Tx<'_>, once: Option<&Once>) -> Result<Option<Given>, RefundError> {
         let Some(Once { key, request }) = once else { return Ok(None) };
         let Some(done) = tx.get(&REFUND_KEYS, key).await? else { return Ok(None) };
@@ -179,7 +180,7 @@ impl Refunds {
 }
 
 impl Refunding {
-    /// The transaction as it is written on the network of what was paid.
+    /// Returns the transaction in the canonical form of the payment's network.
     fn transaction_of(&self, record: &Record, paid: &Paid) -> Result<Option<String>, RefundError> {
         let wrong = |message: &str| RefundError::Field { pointer: "/transaction", message: message.to_owned() };
         match (paid.credit(), &self.transaction) {
@@ -218,7 +219,7 @@ impl Refunding {
     }
 }
 
-/// What a receipt says, and what its posting moved: neither changes.
+/// Reads a receipt and its posting, which are both immutable.
 async fn bought(store: &dyn Store, id: &ReceiptId) -> Result<Bought, RefundError> {
     let stored = receipt::paid(store, id).await?.ok_or(RefundError::Unknown)?;
     let record: Record = serde_json::from_slice(&stored).map_err(|_| damaged(id))?;

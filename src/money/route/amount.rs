@@ -1,11 +1,11 @@
-//! Amounts of assets, in integers.
+//! Integer amounts of assets.
 
 use tollhouse_tool::MicroUsd;
 
-/// Decimals of a micro-dollar.
+/// Number of decimals of a dollar amount in micro-dollars.
 pub(super) const USD_DECIMALS: u32 = 6;
 
-/// So many units of 10^-`from` as units of 10^-`to`, rounded up.
+/// Converts units of 10^-`from` to units of 10^-`to`, rounded up.
 pub(super) fn rescaled(units: u128, from: u32, to: u32) -> u128 {
     match to.checked_sub(from) {
         Some(more) => units.saturating_mul(10_u128.saturating_pow(more)),
@@ -13,7 +13,7 @@ pub(super) fn rescaled(units: u128, from: u32, to: u32) -> u128 {
     }
 }
 
-/// Units as a decimal number.
+/// Formats units as a decimal number.
 pub(super) fn decimal(units: u128, decimals: u32) -> String {
     let one = 10_u128.saturating_pow(decimals);
     let part = format!("{:0width$}", units % one, width = decimals as usize);
@@ -21,7 +21,7 @@ pub(super) fn decimal(units: u128, decimals: u32) -> String {
     if part.is_empty() || decimals == 0 { (units / one).to_string() } else { format!("{}.{part}", units / one) }
 }
 
-/// A decimal number of dollars in micro-dollars, rounded up; `None` for what is none.
+/// Parses a decimal number of dollars to micro-dollars, rounded up. `None` if it is invalid.
 pub(super) fn dollars(text: &str) -> Option<MicroUsd> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

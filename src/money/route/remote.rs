@@ -1,7 +1,6 @@
-//! Routes of a quote API in the shape of LI.FI's: `GET {url}/quote/toAmount`, which answers the one way that it would take.
+//! Routes from a quote API like LI.FI's: `GET {url}/quote/toAmount`, which returns its best route.
 //!
-//! What it says is read within bounds, and told in our words alone. Where it does not answer there is no other source to fall back on:
-//! a number that nobody offers is not given as if somebody did.
+//! Answers are read within limits, and texts are our own. There is no fallback: estimates must not look like an offer.
 
 use std::time::Duration;
 
@@ -25,22 +24,21 @@ use crate::{
     facilitator::post::{Answer, Poster},
 };
 
-/// For one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What LI.FI knows a host by.
+/// LI.FI's header for the API key.
 static KEY: HeaderName = HeaderName::from_static("x-lifi-api-key");
 
-/// Stands where nobody's wallet was named: the API wants one, and a route costs the same from each.
+/// Placeholder for an unknown wallet. The API requires one, and the cost does not depend on it.
 const NOBODY: &str = "0x000000000000000000000000000000000000dEaD";
 
-/// Longest name of an asset, and of whoever performs a step, in characters.
+/// Maximum length of an asset's or service's name, in characters.
 const MAX_NAME: usize = 64;
 
-/// Longest data of a transaction that is passed on, in characters.
+/// Maximum length of transaction data that is passed on, in characters.
 const MAX_DATA: usize = 64 << 10;
 
-/// Routes of the API at an address of the operator's.
+/// Routes from the API at a configured URL.
 #[derive(Debug)]
 pub struct RemoteRoutes {
     url: Url,
@@ -48,7 +46,7 @@ pub struct RemoteRoutes {
     poster: Poster,
 }
 
-/// What of an answer is read.
+/// The fields of an answer that are used.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Offer {
@@ -98,17 +96,17 @@ struct Estimate {
 struct Fee {
     #[serde(rename = "amountUSD")]
     amount_usd: String,
-    /// Taken out of what goes in.
+    /// Whether it is already subtracted from the output.
     #[serde(default)]
     included: bool,
 }
 
 impl RemoteRoutes {
-    /// Asks the API at `url`, showing `key` if there is one.
+    /// Constructs a client for the API at `url`, with an optional `key`.
     ///
     /// # Errors
     ///
-    /// An address that is none, a key that is no header's value, or no client.
+    /// An invalid URL, a key that is not a valid header value, or no HTTP client.
     pub fn new(url: &str, key: Option<&str>) -> Result<Self, ConfigError> {
         let mut base = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "https" | "http")).ok_or(ConfigError::RoutesUrl)?;
         if !base.path().ends_with('/') {
@@ -146,9 +144,7 @@ impl RemoteRoutes {
     }
 }
 
-/// What the API is asked.
 struct Asked<'a> {
-    /// As people call the network.
     network: &'a str,
     from_chain: u64,
     to_chain: u64,
@@ -174,7 +170,7 @@ impl RouteProvider for RemoteRoutes {
     }
 }
 
-/// The chain of a network, by one of its names or by CAIP-2.
+/// Returns the chain id of a network, by name or CAIP-2 id.
 fn chain(called: &str) -> Option<u64> {
     let number = |id: &str| id.strip_prefix("eip155:")?.parse().ok();
     number(&called.trim().to_lowercase()).or_else(|| table::place(called)?.ids.iter().find_map(|id| number(id)))
@@ -218,7 +214,7 @@ fn nothing_to_convert(due: &Due, network: &str) -> Route {
     }
 }
 
-/// The route that an answer offers; `None` where it does not read, is for something else, or does not deliver what is due.
+/// Parses an answer. `None` if it is invalid, is for another request, or delivers less than the amount due.
 fn read(offer: Value, asked: &Asked<'_>, due: &Due) -> Option<Route> {
     let Offer { tool_details, action, estimate, transaction_request } = Offer::deserialize(offer).ok()?;
     let least = estimate.to_amount_min.as_ref().unwrap_or(&estimate.to_amount).parse::<u128>().ok()?;
@@ -261,13 +257,13 @@ fn read(offer: Value, asked: &Asked<'_>, due: &Due) -> Option<Route> {
     })
 }
 
-/// A short text of somebody else's that can be repeated.
+/// Returns a foreign text if it is short and printable.
 fn printable(text: &str) -> Option<String> {
     let fits = (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     fits.then(|| text.to_owned())
 }
 
-/// The members of a transaction that have their form, of one that `from` is to sign; `None` where one that it needs has not.
+/// Returns the valid fields of a transaction that `from` is to sign. `None` if a required field is missing or invalid.
 fn transaction(request: &Value, from: &str) -> Option<Value> {
     let hex = |name: &str| {
         let text = request[name].as_str().filter(|text| text.len() <= MAX_DATA)?;

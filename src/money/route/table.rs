@@ -1,60 +1,59 @@
-//! What usual ways cost: rates and fees as they were on one day, typical and offered by nobody.
+//! Typical rates and fees of common routes on one day, without an offer.
 //!
-//! Gas is one transaction at usual load; a bridge takes a share and a fixed fee, as fast bridges of USDC do; a swap takes the 0.3 %
-//! of the usual pool; an exchange sells for 0.6 % and charges a withdrawal; a bank's or card's purchase takes 1.5 % and a fee.
-//! The demonstration in the shipped catalogue, `conversion-quote-demo`, has the same numbers: a test holds one against the other.
+//! Gas is one transaction at usual load. A bridge takes a share and a fixed fee, like fast USDC bridges. A swap takes
+//! the usual pool's 0.3 %. An exchange sells for 0.6 % and charges a withdrawal. A purchase by bank or card takes 1.5 %
+//! and a fee. The demo tool `conversion-quote-demo` has the same numbers, which a test compares.
 
-/// The day of these rates and fees.
+/// The date of these rates and fees.
 pub(super) const AS_OF: &str = "2026-01-01";
 
-/// Share that a swap takes, in millionths.
+/// Share taken by a swap, in millionths.
 pub(super) const SWAP_PPM: u64 = 3_000;
 
-/// An asset.
 #[derive(Debug)]
 pub(super) struct Asset {
     pub(super) symbol: &'static str,
-    /// Of one, in micro-dollars.
+    /// Price of one unit, in micro-dollars.
     pub(super) price: u64,
     pub(super) decimals: u32,
 }
 
-/// A place where money is.
+/// A place where funds are held.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// What it is called; the first is the one that is told.
+    /// Its ids. The first is the public one.
     pub(super) ids: &'static [&'static str],
     pub(super) name: &'static str,
     pub(super) assets: &'static [&'static str],
-    /// One transaction, in micro-dollars.
+    /// Cost of a transaction, in micro-dollars.
     pub(super) gas: u64,
-    /// Until one counts, in seconds.
+    /// Time until a transaction counts, in seconds.
     pub(super) seconds: u64,
     pub(super) exit: Exit,
 }
 
-/// How money leaves a place.
+/// How funds leave a place.
 #[derive(Debug)]
 pub(super) struct Exit {
     pub(super) by: By,
-    /// Share that it takes, in millionths.
+    /// Share taken, in millionths.
     pub(super) ppm: u64,
-    /// In micro-dollars.
+    /// Fixed fee in micro-dollars.
     pub(super) fee: u64,
-    /// In seconds.
+    /// Duration in seconds.
     pub(super) seconds: u64,
 }
 
-/// Who moves it.
+/// The kind of service that moves funds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// Takes USDC from one network to another.
+    /// A bridge, which moves USDC between networks.
     Bridge,
-    /// An exchange sells, and sends to whatever network.
+    /// An exchange, which sells an asset and sends to any network.
     Withdraw,
-    /// Somebody sells tokens for money.
+    /// A service that sells tokens for money.
     Buy,
-    /// Nobody: the money of a test network is worth nothing elsewhere. What stands for it is the place of this id.
+    /// None, because funds of a test network are worthless elsewhere. The place with this id is used instead.
     Nothing(&'static str),
 }
 
@@ -171,18 +170,18 @@ pub(super) const PLACES: &[Place] = &[
     },
 ];
 
-/// The place that somebody calls so.
+/// Finds a place by name or id.
 pub(super) fn place(called: &str) -> Option<&'static Place> {
     let called = called.trim().to_lowercase();
     PLACES.iter().find(|place| place.ids.contains(&called.as_str()) || place.name.to_lowercase() == called)
 }
 
-/// Whether `called` names the network of this CAIP-2 id.
+/// Returns whether `called` names the network with this CAIP-2 id.
 pub(super) fn is_called(network: &str, called: &str) -> bool {
     place(called).is_some_and(|place| place.ids.contains(&network.to_lowercase().as_str()))
 }
 
-/// What is known of an asset of the table.
+/// Returns an asset of the table.
 pub(super) fn known(symbol: &str) -> &'static Asset {
     ASSETS.iter().find(|asset| asset.symbol == symbol).expect("every asset of a place is in the table")
 }

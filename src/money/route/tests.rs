@@ -43,7 +43,7 @@ async fn what_is_what_payments_are_made_in_is_not_swapped() {
     assert_eq!(euros.estimated_cost.cost_usd, MicroUsd(100_616), "what is sold there costs its share too");
 }
 
-/// From an exchange it costs 100,000 micro-dollars, however much it is.
+/// From an exchange it costs 100,000 micro-dollars, whatever the amount.
 #[tokio::test]
 async fn who_pays_more_for_the_way_than_for_the_call_is_told_for_how_many_it_is_worth_it() {
     for (micros, calls) in [(2_000, Some("1000 calls")), (99_999, Some("21 calls")), (100_000, None), (100_001, None)] {

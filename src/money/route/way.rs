@@ -1,4 +1,4 @@
-//! Ways by the table: found forwards, computed backwards.
+//! Routes from the table: found forwards, computed backwards.
 
 use async_trait::async_trait;
 use tollhouse_tool::MicroUsd;
@@ -9,13 +9,13 @@ use super::{
     table::{self, AS_OF, By, PLACES, Place, SWAP_PPM},
 };
 
-/// What is settled in, wherever a bridge leads.
+/// The asset that bridges deliver.
 const BRIDGED: &str = "USDC";
 
-/// Until a payment is taken, in seconds.
+/// Duration of a payment in seconds.
 const PAY_SECONDS: u64 = 2;
 
-/// Routes out of the embedded table. Nobody is asked.
+/// Routes from the embedded table, without requests.
 #[derive(Debug, Clone, Copy)]
 pub struct TableRoutes;
 
@@ -30,7 +30,7 @@ impl RouteProvider for TableRoutes {
     }
 }
 
-/// A step as the table has it: what it turns into what, and what it takes.
+/// A conversion of the table, with its cost.
 struct Hop {
     kind: &'static str,
     from: (&'static Place, &'static str),
@@ -89,7 +89,7 @@ fn held(start: &Start, from: &'static Place) -> Result<&'static str, RouteError>
     })
 }
 
-/// Where the way leads: to the target, or where that is a test network, to what stands for it.
+/// Returns where the route ends: the target, or the substitute for a test network.
 fn landing(from: &'static Place, target: &'static Place, notes: &mut Vec<String>) -> Result<&'static Place, RouteError> {
     let same = std::ptr::eq(from, target);
     match (from.exit.by, target.exit.by) {
@@ -110,7 +110,8 @@ fn landing(from: &'static Place, target: &'static Place, notes: &mut Vec<String>
     }
 }
 
-/// Bank and exchange convert and move in one step; elsewhere it is a swap, then a bridge.
+/// Returns the conversions of a route. A bank or exchange converts and moves in one step. Otherwise it is a swap, then
+/// a bridge.
 fn hops(from: &'static Place, asset: &'static str, to: &'static Place) -> Vec<Hop> {
     let (mut hops, exit) = (vec![], &from.exit);
     let custodial = matches!(exit.by, By::Withdraw | By::Buy);
@@ -136,7 +137,7 @@ fn hops(from: &'static Place, asset: &'static str, to: &'static Place) -> Vec<Ho
     hops
 }
 
-/// The steps with their amounts, and what goes into the first: each has to deliver what the next one spends.
+/// Returns the steps with their amounts, and the amount to spend. Each step must deliver what the next one spends.
 fn priced(hops: &[Hop], due: MicroUsd) -> (Vec<Step>, MicroUsd) {
     let mut needed = due;
     let mut steps: Vec<_> = hops
@@ -161,14 +162,14 @@ fn priced(hops: &[Hop], due: MicroUsd) -> (Vec<Step>, MicroUsd) {
     (steps, needed)
 }
 
-/// What has to go in for `out` to come out, after a share and a fixed fee.
+/// Returns the input for an output of `out`, before a proportional and a fixed fee.
 fn before(out: MicroUsd, hop: &Hop) -> MicroUsd {
     let whole = u128::from(out.0) + u128::from(hop.fee);
     let needed = (whole * 1_000_000).div_ceil(u128::from(1_000_000 - hop.ppm));
     MicroUsd(u64::try_from(needed).unwrap_or(u64::MAX))
 }
 
-/// So much of an asset as is worth `usd`, rounded up to what it can express.
+/// Returns the amount of an asset worth `usd`, rounded up to its smallest unit.
 fn holding(place: &Place, symbol: &str, usd: MicroUsd) -> Holding {
     let asset = table::known(symbol);
     let units = (u128::from(usd.0) * 10_u128.pow(asset.decimals)).div_ceil(u128::from(asset.price));

@@ -1,4 +1,4 @@
-//! Whether all who sold something are listed: of a store that nobody writes to.
+//! Checks that all sellers are listed, in a store without writers.
 
 use tollhouse_base::flaws::Flaws;
 use tollhouse_store::{Store, StoreError};
@@ -8,14 +8,14 @@ use super::{
     sellers::{LISTED, SELLERS, stretch},
 };
 
-/// Rows that are read at once.
+/// Number of rows read at once.
 const PAGE: usize = 500;
 
-/// Holds the list of sellers against the sales.
+/// Compares the list of sellers with the sales.
 ///
 /// # Errors
 ///
-/// The store's. A row that does not read is told as a flaw.
+/// Errors of the store. An unreadable row is reported as a flaw.
 pub async fn check_sellers(store: &dyn Store, flaws: &mut Flaws) -> Result<(), StoreError> {
     if LISTED.get(store, &()).await?.is_none() {
         return Ok(());

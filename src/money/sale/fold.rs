@@ -1,4 +1,4 @@
-//! Folding: from a row for each call to a roll-up for each day.
+//! Folds the rows of calls into daily roll-ups.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,23 +14,24 @@ use super::{
     sellers::{list, stretch},
 };
 
-/// Rows folded in one commit.
+/// Number of rows folded per commit.
 const FOLD: usize = 1_000;
-/// How long the first row of an owner waits for others, so that a busy owner's roll-ups are written seldom.
+/// How long an owner's first row waits for others, so that a busy owner's roll-ups are written rarely.
 const GATHER: Duration = Duration::from_millis(500);
 
 impl Sales {
-    /// What the store calls the round of [`Sales::fold_left`].
+    /// The store's name for the sweep of [`Sales::fold_left`].
     pub const ROUND: &str = "sales";
 
-    /// Starts the task that folds what was sold here; it ends when nobody holds the sales any more. Must be called inside a tokio runtime.
+    /// Starts the task that folds sales of this host. It ends when the sales are dropped. Call it inside a tokio
+    /// runtime.
     pub fn start(self: &Arc<Self>) {
         let sales = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
                 {
                     let Some(sales) = Weak::upgrade(&sales) else { return };
-                    // Looked at now and then whether anybody holds them still.
+                    // The time-out lets the task notice that the sales were dropped.
                     _ = tokio::time::timeout(GATHER, sales.some.notified()).await;
                 }
                 tokio::time::sleep(GATHER).await;
@@ -42,7 +43,7 @@ impl Sales {
         });
     }
 
-    /// Folds the rows of the owners who sold since the last time.
+    /// Folds the rows of owners with sales since the last time.
     async fn fold_sold(&self) -> Result<(), StoreError> {
         let mut owners = self.sold_owners().into_iter();
         while let Some(owner) = owners.next() {
@@ -54,23 +55,24 @@ impl Sales {
         Ok(())
     }
 
-    /// Folds the rows that nobody announced, of a crash, of [some owners](tollhouse_store::round): those before whom the last time had. An owner's
-    /// last row tells whether there are any.
+    /// Folds rows left by a crash, which nobody announced, for [some owners](tollhouse_store::round). Each call
+    /// continues before the last owner of the previous one. An owner's last row shows whether there are any.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn fold_left(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut round = SALES.round(&*self.store, Self::ROUND, Direction::Backward, now).await?;
         while let Some((owner, last)) = round.next().await? {
             round.past(&owner);
             let done = match last {
                 SaleKey::Row(..) => self.fold(&owner.0).await,
-                // Of a version before, which stood still while others took it for gone: no fold of theirs has listed it.
+                // An earlier version wrote this after it had stalled and others had taken it for gone, so no fold has
+                // listed it.
                 SaleKey::RollUp(day, _) => self.list_seller(&owner.0, stretch(day)).await,
             };
             if let Err(error) = done {
-                // A row that does not read holds up no other owner.
+                // An unreadable row must not block other owners.
                 round.end().await?;
                 return Err(error);
             }
@@ -90,9 +92,9 @@ impl Sales {
     }
 }
 
-/// Takes the first rows away and adds them to their roll-ups. Answers the stretches of those; none where there were no rows.
+/// Moves the first rows into their roll-ups. Returns the intervals of those, or none if there were no rows.
 pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided<'a, BTreeSet<u32>>, StoreError> {
-    // Each must be there still: another replica may fold some of them, and a row that comes late may stand before those.
+    // All rows must still exist, since another replica may fold some of them, and a late row may precede them.
     let rows = tx.page(&SALES, &SALES.under(&(of(share), SaleKey::ROW)), FOLD, Direction::Forward).await?;
     let stretches: BTreeSet<_> = rows.iter().map(|row| stretch(day_of(&row.key.1))).collect();
     let mut sums = HashMap::<Key, Sale>::new();

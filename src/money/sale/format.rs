@@ -1,4 +1,4 @@
-//! How sales are stored: those of versions without refunds tell of none.
+//! The stored format of sales. Earlier versions stored no refunds.
 
 use serde::Deserialize;
 use tollhouse_base::id::EndpointId;
@@ -7,12 +7,12 @@ use tollhouse_tool::Slug;
 
 use super::{Sale, Totals};
 
-/// A sale as it was stored before there were refunds: formats 0 and 1.
+/// A sale in formats 0 and 1, without refunds.
 #[derive(Deserialize)]
 struct Before {
     endpoint: EndpointId,
     slug: Slug,
-    /// Calls, paid ones, failed ones, gross, fees, net.
+    /// Calls, paid calls, failed calls, gross, fees, net.
     totals: [u64; 6],
 }
 

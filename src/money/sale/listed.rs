@@ -1,18 +1,18 @@
-//! What a host remembers of who is listed.
+//! A host's cache of the listed sellers.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
-/// Owners of whom it remembers that they are.
+/// Maximum number of owners in the cache.
 const REMEMBERED: usize = 100_000;
 
-/// Who is listed, as far as this host remembers.
+/// The sellers that this host knows to be listed.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     owners: Mutex<HashMap<u32, HashSet<String>>>,
-    /// Whether all are whose sales are in the store.
+    /// Whether all owners with sales in the store are listed.
     pub(super) all: AtomicBool,
 }
 
@@ -27,7 +27,7 @@ impl Listed {
         let forgotten = if full { std::mem::take(&mut *stretches) } else { HashMap::new() };
         stretches.entry(stretch).or_default().insert(share.to_owned());
         drop(stretches);
-        // Beside whoever waits.
+        // Dropped outside of the lock.
         drop(forgotten);
     }
 

@@ -1,4 +1,4 @@
-//! What an owner earned, and what the host did: totals, by endpoint, by day.
+//! Revenue reports of owners and of the host: totals, by tool, by day.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,12 @@ use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use super::{SALES, Sales, Totals, begin, day, day_of, of};
 
-/// Owners whose sales are read at once, for a report of all: those who call go on reading beside it.
+/// Number of owners read concurrently for the host's report. It is low so that calls can read meanwhile.
 const AT_ONCE: usize = 2;
 
-/// Roll-ups that are read at once: nobody writes to the store meanwhile.
 pub(super) const PAGE: usize = 1_000;
 
-/// What is read at once of the days that have rows: more than a host leaves unfolded, and as much again where there is more.
+/// Rows read at once from days that have rows, doubled until it suffices. A host usually leaves fewer unfolded.
 pub(super) const TAIL: usize = 8_000;
 
 /// Revenue of whole UTC days.
@@ -25,9 +24,9 @@ pub(super) const TAIL: usize = 8_000;
 pub struct Report {
     /// The start of the first day counted.
     pub since: Timestamp,
-    /// All of it together.
+    /// The totals.
     pub totals: Line,
-    /// In order of their slugs.
+    /// The tools, sorted by slug.
     pub by_endpoint: Vec<EndpointLine>,
     /// Days with calls, oldest first.
     pub by_day: Vec<DayLine>,
@@ -41,15 +40,15 @@ pub struct Line {
     pub calls: u64,
     /// Calls that were charged.
     pub paid_calls: u64,
-    /// Calls that ended badly, and cost nothing.
+    /// Calls that failed and cost nothing.
     pub failed_calls: u64,
-    /// What callers paid.
+    /// Amount that callers paid.
     pub gross_usd: MicroUsd,
-    /// What was given back of it: the rest is the host's and the builder's.
+    /// Refunds. The rest belongs to host and builder.
     pub refunded_usd: MicroUsd,
-    /// What the host keeps of it.
+    /// The host's fees after refunds.
     pub fees_usd: MicroUsd,
-    /// What the builder gets of it.
+    /// The builder's part after refunds.
     pub net_usd: MicroUsd,
 }
 
@@ -59,53 +58,53 @@ pub struct EndpointLine {
     pub endpoint_slug: Slug,
     #[serde(flatten)]
     pub line: Line,
-    /// Its calls by day, where that is asked for.
+    /// Its calls by day, if requested.
     #[serde(flatten)]
     pub daily: Option<Daily>,
 }
 
-/// Calls by UTC day, of the days that had some.
+/// Calls by UTC day, for days with calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Daily {
     /// Runs, succeeded and failed.
     pub calls_by_day: BTreeMap<String, u64>,
-    /// Calls that ended badly.
+    /// Failed calls.
     pub failed_by_day: BTreeMap<String, u64>,
 }
 
-/// How finely a report tells of each endpoint.
+/// The level of detail per tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// In one sum.
+    /// Totals only.
     Sums,
-    /// With its calls by day.
+    /// Totals and calls by day.
     Daily,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DayLine {
-    /// Such as `2026-11-21`.
+    /// The date, for example `2026-11-21`.
     pub day: String,
     #[serde(flatten)]
     pub line: Line,
 }
 
-/// What the host itself earned, in whole UTC days: the fees of builders' sales, and the sales of its own tools.
+/// The host's own revenue in whole UTC days: fees on builders' sales, and sales of its own tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostReport {
     /// The start of the first day counted.
     pub since: Timestamp,
-    /// Fees of builders' sales, and all of its own.
+    /// Fees on builders' sales, and all of the host's own sales.
     pub revenue_usd: MicroUsd,
-    /// All sales made here.
+    /// All sales.
     pub totals: Line,
-    /// Of those, the builders'.
+    /// Builders' sales.
     pub builders: Line,
-    /// Of those, the host's own: its tools, and registrations.
+    /// The host's own sales: its tools and registrations.
     pub own: Line,
-    /// The host's own, in order of their slugs.
+    /// The host's own tools, sorted by slug.
     pub by_endpoint: Vec<EndpointLine>,
     /// Days with calls, oldest first.
     pub by_day: Vec<HostDayLine>,
@@ -119,7 +118,6 @@ pub struct HostDayLine {
     pub all: DayLine,
 }
 
-/// Sales of one owner, added up.
 #[derive(Default)]
 struct Sums {
     totals: Totals,
@@ -127,16 +125,15 @@ struct Sums {
     days: BTreeMap<u32, Totals>,
 }
 
-/// Sales of one endpoint, added up.
 #[derive(Default)]
 struct OfEndpoint {
     totals: Totals,
-    /// Calls and failures of each day, where they are asked for.
+    /// Calls and failures per day, if requested.
     days: BTreeMap<u32, [u64; 2]>,
 }
 
 impl Sums {
-    /// With these of an owner's rows, those from `first` on. Adds up on a thread for such work: a busy owner's history takes a while.
+    /// Adds an owner's rows from day `first` on, on a blocking thread, because there may be many.
     async fn with(self, first: u32, rows: Vec<Unread>, detail: Detail) -> Result<Self, StoreError> {
         let added = tokio::task::spawn_blocking(move || self.added(first, rows, detail)).await;
         added.unwrap_or_else(|_| Err(StoreError::Away("the sales could not be added up".to_owned())))
@@ -191,11 +188,11 @@ impl From<Totals> for Line {
 }
 
 impl Sales {
-    /// The sales of `owner` from the UTC day of `since` on.
+    /// Returns the sales of `owner` from the UTC day of `since` on.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn report(&self, owner: &Owner, since: Timestamp, detail: Detail) -> Result<Report, StoreError> {
         let first = day(since);
         let sums = self.sums(owner.share(), first, detail).await?;
@@ -203,11 +200,11 @@ impl Sales {
         Ok(Report { since: begin(first), totals: sums.totals.into(), by_day, by_endpoint: sums.by_endpoint(detail) })
     }
 
-    /// What the host earned from the UTC day of `since` on.
+    /// Returns the host's revenue from the UTC day of `since` on.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn host_report(&self, since: Timestamp) -> Result<HostReport, StoreError> {
         let first = day(since);
         let (mut builders, mut own, mut days) = (Totals::default(), Sums::default(), BTreeMap::<u32, (Totals, u64)>::new());
@@ -243,18 +240,18 @@ impl Sales {
         })
     }
 
-    /// Adds up the sales of an owner: the days that have no rows page by page, the others in one scan, since rows are folded meanwhile and two
-    /// scans could see one twice or never. So each call is counted once that was there when this began.
+    /// Sums an owner's sales. Days without rows are read page by page, the others in one scan: rows are folded
+    /// meanwhile, so two scans could see one twice or never. So each call from before the start is counted once.
     async fn sums(&self, share: &str, first: u32, detail: Detail) -> Result<Sums, StoreError> {
         let rows = SALES.under(&(of(share), SaleKey::ROW));
         let all = SALES.under(&of(share)).from(&(of(share), SaleKey::ROLL_UP, first));
-        // Rows are in the order of their days.
+        // Rows are sorted by day.
         let (mut folded, tail) = match SALES.first(&*self.store, &rows).await?.map(|(_, key)| day_of(&key).max(first)) {
             Some(day) => {
                 let day = (of(share), SaleKey::ROLL_UP, day);
                 (all.clone().before(&day), Some(all.from(&day)))
             }
-            // What comes from now on was not there.
+            // Later rows are not part of the report.
             None => (all.before(&(of(share), SaleKey::ROW)), None),
         };
         let mut sums = Sums::default();

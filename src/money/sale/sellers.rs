@@ -1,9 +1,9 @@
-//! Sellers: who sold something within a stretch of time. The host's own report goes by them, and reads nothing of all who did not.
+//! An index of sellers: the owners with sales in an interval of days. The host's report uses it to skip all others.
 //!
-//! The first sale that a host makes of an owner in a stretch leaves a row, and every fold leaves one with its roll-ups. So there is one for
-//! each row and each roll-up, once nobody serves the store any more who leaves none ([`SELLERS_KEPT`]), and what was sold before has been
-//! [come by](Sales::list_sellers); until then a report asks after every owner. What a host of the version before writes after others took it
-//! for gone, because it stood still, is listed by the next [round](Sales::fold_left).
+//! A host's first sale of an owner in an interval adds a row, and so does every fold with its roll-ups. So every row
+//! and roll-up has its seller listed, once no host runs a version that lists none ([`SELLERS_KEPT`]), and
+//! [`Sales::list_sellers`] has listed older sales. Until then a report reads every owner. If a stalled host of an
+//! earlier version writes after others have taken it for gone, the next [sweep](Sales::fold_left) lists it.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
@@ -17,14 +17,14 @@ use tollhouse_store::{
 
 use super::{Key, SALES, Sale, Sales, day_of, of, report::PAGE};
 
-/// By the stretch.
+/// The key is the interval and the owner.
 pub(super) const SELLERS: Table<(u32, Ended<String>), Seller> = schema::SELLERS.holding();
 pub(super) const LISTED: Table<(), Seller> = schema::SELLERS_LISTED.holding();
 
-/// Days of a stretch.
+/// Length of an interval in days.
 const STRETCH: u32 = 32;
 
-/// An owner who sold something. The first form is none: hosts of versions before leave no row.
+/// Marks an owner with sales. The first format does not exist, because hosts of earlier versions write no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seller;
 
@@ -40,24 +40,24 @@ impl Formatted for Seller {
     }
 }
 
-/// The stretch of a day.
+/// Returns the interval of a day.
 pub(super) fn stretch(day: u32) -> u32 {
     day / STRETCH
 }
 
 impl Sales {
-    /// What lists the seller of a row of `key`, where this host does not remember that it is done.
+    /// Returns the row that lists the seller of a sale, unless this host remembers it as listed.
     pub(super) fn seller(&self, share: &str, key: &SaleKey) -> Batch {
         let stretch = stretch(day_of(key));
         if self.listed.has(stretch, share) { Batch::new() } else { SELLERS.put(&(stretch, of(share)), &Seller) }
     }
 
-    /// What was folded into roll-ups of these stretches is listed from now on.
+    /// Remembers an owner as listed in these intervals.
     pub(super) fn remember_seller(&self, share: &str, stretches: &BTreeSet<u32>) {
         stretches.iter().for_each(|stretch| self.listed.remember(*stretch, share));
     }
 
-    /// Owners who may have sold something since the start of the day `first`.
+    /// Returns owners who may have sales since the start of day `first`.
     pub(super) async fn sellers(&self, first: u32) -> Result<BTreeSet<String>, StoreError> {
         if self.lists_all().await? {
             let (mut sellers, mut rest) = (BTreeSet::new(), SELLERS.all().from(&stretch(first)));
@@ -74,7 +74,7 @@ impl Sales {
         while let Some(last) = SALES.unread(&*self.store, &rest, 1, Direction::Backward).await?.pop() {
             let (owner, last) = SALES.key(&last)?;
             rest = rest.before(&owner);
-            // Roll-ups are in the order of their days, and rows behind them.
+            // Roll-ups are sorted by day, and rows follow them.
             if day_of(&last) >= first || matches!(last, SaleKey::Row(..)) {
                 sellers.insert(owner.0);
             }
@@ -82,12 +82,12 @@ impl Sales {
         Ok(sellers)
     }
 
-    /// Lists who sold something before hosts did: [some of them](tollhouse_store::round) at a time, and nothing once all are. For `replica`'s
-    /// jobs, of which one is at it at a time.
+    /// Lists the sellers of older sales, [some at a time](tollhouse_store::round), until all are listed. It is a job of
+    /// `replica`, which runs at one host at a time.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list_sellers(&self, replica: &Replica, now: Timestamp) -> Result<(), StoreError> {
         if !replica.writes(SELLERS_KEPT) || self.lists_all().await? {
             return Ok(());
@@ -95,7 +95,7 @@ impl Sales {
         let mut round = SALES.round(&*self.store, "sellers", Direction::Forward, now).await?;
         let listed = self.list_some(&mut round).await;
         let is_over = round.is_over();
-        // An owner whose rows do not read is asked after again, and those before are not.
+        // Continues with an owner whose rows are unreadable, and not with those before.
         round.end().await?;
         listed?;
         if is_over {
@@ -112,7 +112,7 @@ impl Sales {
                     self.list_seller(&owner.0, stretch).await?;
                     round.past(&(owner, SaleKey::ROLL_UP, stretch * STRETCH + (STRETCH - 1)));
                 }
-                // Its fold lists them.
+                // Folding its rows lists them.
                 SaleKey::Row(..) => {
                     self.fold(&owner.0).await?;
                     round.past(&owner);
@@ -122,7 +122,7 @@ impl Sales {
         Ok(())
     }
 
-    /// Lists the seller of roll-ups in a stretch.
+    /// Lists the seller of roll-ups in an interval.
     pub(super) async fn list_seller(&self, share: &str, stretch: u32) -> Result<(), StoreError> {
         if !self.listed.has(stretch, share) {
             update(&*self.store, Durability::Buffered, |mut tx| async move {
@@ -143,7 +143,7 @@ impl Sales {
     }
 }
 
-/// Lists the seller of roll-ups in a stretch, in the commit that writes them.
+/// Lists the seller of roll-ups in an interval, in the commit that writes them.
 pub(super) async fn list(tx: &mut Tx<'_>, share: &str, stretch: u32) -> Result<(), StoreError> {
     let key = (stretch, of(share));
     if tx.get(&SELLERS, &key).await?.is_none() {

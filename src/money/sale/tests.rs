@@ -105,7 +105,7 @@ async fn what_is_sold_is_folded_by_itself_once_that_is_started() {
     sales.start();
     let owner = builder();
     let sale = Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: Totals::FREE };
-    // Twice: what comes after the first fold is another one's.
+    // Twice, because rows after the first fold belong to another one.
     for round in ["a", "b"] {
         let rows = (0..3).map(|n| sale.row(&owner, NOW, &format!("{round}{n}"))).fold(Batch::new(), Batch::and);
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -120,7 +120,7 @@ async fn what_is_sold_is_folded_by_itself_once_that_is_started() {
     }
 }
 
-/// The store as one replica sees it, which is held up after each scan until it may go on.
+/// A store as one replica sees it, which blocks after each scan until it is released.
 struct HeldUp {
     inner: Arc<MemoryStore>,
     scanned: Semaphore,
@@ -162,7 +162,7 @@ async fn two_replicas_fold_each_row_once_whatever_comes_before_the_rows_meanwhil
     sell(NOW.0, "b").await;
     let (first, folds) = replica();
     first.scanned.acquire().await.unwrap().forget();
-    // Of a clock that is behind: it stands before what the first replica takes away.
+    // From a clock that is behind: its key precedes those that the first replica deletes.
     sell(NOW.0 - 1, "a").await;
     let (second, folds_too) = replica();
     second.scanned.acquire().await.unwrap().forget();
@@ -182,8 +182,8 @@ fn what_leaves_nothing_does_not_wait_to_be_paid_out() {
     assert!(!waits(1).stored(&builder(), &id).changes_nothing());
 }
 
-/// Random calls of three owners, folds that fail before, after and amid their commits, and reports in between:
-/// each report is what was sold, whatever was folded.
+/// Makes random calls of three owners, folds that fail before, after and during their commits, and reports in between.
+/// Each report must equal the sales so far.
 #[tokio::test]
 async fn every_report_equals_what_was_sold() {
     for seed in 1..=40_u64 {
@@ -247,8 +247,8 @@ async fn every_report_equals_what_was_sold() {
     }
 }
 
-/// Two hosts and three owners; roll-ups of a version that lists nobody, sales, folds that fail, and listing, in any order: the host's report
-/// is what all of them sold.
+/// Two hosts and three owners: roll-ups of a version that lists no sellers, sales, failing folds, and listing, in any
+/// order. The host's report must equal all sales.
 #[tokio::test]
 async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
     for seed in 1..=60_u64 {
@@ -265,7 +265,7 @@ async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
             let (at, price) = (Timestamp(NOW.0 - ago * DAY), MicroUsd(random.u64(..100_000)));
             let sale = Sale { endpoint: endpoint.clone(), slug: slug(1), totals: Totals::paid(price, FeeBps(500).of(price, owner)) };
             match random.u64(..10) {
-                // Nobody comes who lists nobody, once all who serve do.
+                // Once all hosts list sellers, no host that lists none can join.
                 0..3 if !replica.writes(SELLERS_KEPT) => {
                     let key = (of(owner.share()), SaleKey::RollUp(day(at), EndpointId::generate()));
                     let rows = if random.bool() { SALES.put(&key, &sale) } else { sale.row(owner, at, &step.to_string()) };
@@ -309,18 +309,18 @@ async fn all_sellers_are_listed_once_a_round_has_come_by_all() {
     }
     rows.commit(&*store, Durability::Buffered).await.unwrap();
     for _ in 0..3 {
-        // Exact before, meanwhile and after.
+        // Exact before, during and after.
         assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, TURN as u64 + 20);
         sales.list_sellers(&replica, NOW).await.unwrap();
     }
-    // Of a version that could not serve the store any more.
+    // From a version that can no longer serve the store.
     let late = SALES.put(&(of(builder().share()), SaleKey::RollUp(day(NOW), sale.endpoint.clone())), &sale);
     late.commit(&*store, Durability::Buffered).await.unwrap();
     assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, TURN as u64 + 20, "nobody is asked who is not listed");
     let mut flaws = Flaws::default();
     check_sellers(&*store, &mut flaws).await.unwrap();
     assert_eq!((flaws.count, flaws.looked_at), (1, TURN as u64 + 21), "{:?}", flaws.told);
-    // One was, and stood still while it was taken for gone: a round of folding lists what it wrote then.
+    // Such a host did write, after it had stalled and was taken for gone. A sweep lists its sales.
     for _ in 0..2 {
         sales.fold_left(NOW).await.unwrap();
     }

@@ -1,13 +1,13 @@
-//! What operators are warned of in `/health`.
+//! Warnings for operators in `/health`.
 
 use super::*;
 
-/// The warnings that apply now.
+/// Returns the current warnings.
 fn warnings(bench: &Bench) -> Vec<String> {
     serde_json::from_value(bench.gate.unpaid()["warnings"].clone()).unwrap()
 }
 
-/// So many admissions of payers who have money for them, each of 25 runs.
+/// Admits `runs` runs of payers who can afford them, each payer 25.
 async fn admitted(bench: &Bench, runs: u64) -> Vec<Admission> {
     let mut admissions = vec![];
     for run in 0..runs {

@@ -1,4 +1,4 @@
-//! Answers are stored once, for as long as they can be asked for, and told when they are on disk.
+//! Answers are stored once, kept as long as they can be requested, and sent only when durable.
 
 use tollhouse_store::sled::{SledConfig, SledStore};
 
@@ -8,7 +8,7 @@ use crate::gate::record::{Kept, Record};
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
-/// A store that remembers what commits write.
+/// A store that records the values of commits.
 #[derive(Default)]
 struct Recording {
     inner: MemoryStore,
@@ -16,7 +16,7 @@ struct Recording {
 }
 
 impl Recording {
-    /// How many values were written with this in them.
+    /// Returns the number of written values that contain `part`.
     fn written_with(&self, part: &[u8]) -> usize {
         let written = self.written.lock().unwrap();
         written.iter().filter(|value| value.windows(part.len()).any(|some| some == part)).count()
@@ -35,7 +35,7 @@ impl Around for Recording {
     }
 }
 
-/// It was written with the intent, and again with the outcome.
+/// Regression test: the answer was written with the intent, and again with the outcome.
 #[tokio::test]
 async fn an_answer_is_written_once() {
     let store = Arc::new(Recording::default());
@@ -54,7 +54,7 @@ async fn an_answer_is_written_once() {
 #[tokio::test]
 async fn an_answer_goes_when_nobody_can_ask_for_it() {
     let bench = Bench::new().await;
-    // Released first, it is looked at in an hour, when it has bought one.
+    // It is released first, and bought before its next check an hour later.
     bench.run(Payer::new(1).pays(1)).await.release().await;
     bench.buy(Payer::new(1).pays(1)).await;
     for (millis, kept) in [(HOUR + 1, 1), (DAY, 1), (DAY + 1, 0)] {
@@ -77,7 +77,7 @@ async fn what_a_payment_did_not_buy_is_not_kept() {
     assert_eq!(bench.buy(Payer::new(1).pays(1)).await.body, ANSWER, "it is unspent, and buys after all");
 }
 
-/// Versions before had the answer in the intent.
+/// Earlier versions stored the answer in the intent.
 #[tokio::test]
 async fn an_intent_of_an_older_version_settles_for_the_answer_that_it_holds() {
     let bench = Bench::new().await;
@@ -97,16 +97,16 @@ async fn an_intent_of_an_older_version_settles_for_the_answer_that_it_holds() {
     assert!(matches!(record.answer, Some(Kept::Here(_))), "{record:?}");
 }
 
-/// A twin was told of an answer that a power cut could take back.
+/// Regression test: a concurrent request got an answer that a power cut could have lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_twin_is_told_of_no_settlement_that_is_not_on_disk() {
     let (held, mut syncs) = tokio::sync::mpsc::unbounded_channel();
     let (go, gone_on) = std::sync::mpsc::channel();
     let gone_on = Mutex::new(gone_on);
-    // The journal has the frame, and the disk takes its time.
+    // The journal has the frame, and the disk is slow.
     let before_sync = Arc::new(move || {
         if held.send(()).is_ok() {
-            // Where the test has failed nobody says it.
+            // If the test has failed, nobody sends the signal.
             _ = gone_on.lock().unwrap().recv_timeout(Duration::from_secs(30));
         }
         Ok(())
@@ -138,7 +138,7 @@ async fn a_twin_is_told_of_no_settlement_that_is_not_on_disk() {
             }
         }
     };
-    // Nobody is asked when the store is closed.
+    // Closing the store must not wait for the test.
     drop((syncs, go));
     assert!(seen >= 2 && states.contains(&State::Settling), "{seen} syncs, {states:?}");
     assert_eq!(stored(bench.admit(payer.pays(1)).await), first);

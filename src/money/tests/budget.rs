@@ -1,4 +1,4 @@
-//! No budget of a credit is passed, however many calls end at once.
+//! No budget of a credit is exceeded, however many calls end at once.
 
 use futures_util::future::join_all;
 use tollhouse_store::around::Yielding;
@@ -52,7 +52,7 @@ async fn of_64_calls_at_once_no_more_are_debited_than_the_budget_of_a_day_pays()
     ] {
         let bench = Bench::over(Arc::new(Yielding::default()));
         let (token, id) = minted(&bench).await;
-        // Admitted before there was a budget: the commits alone keep to it.
+        // They are admitted before there is a budget, so only the commits enforce it.
         let admitted = join_all((0..64).map(|_| bench.run(by_credit(&token)))).await;
         set(&bench, &id, SetBy::Holder, budget).await;
         let settled = join_all(admitted.into_iter().map(|admission| bench.settle(admission))).await;
@@ -99,7 +99,7 @@ async fn what_a_budget_does_not_pay_does_not_run_and_is_told_when_it_will() {
     bench.clock.set(midnight);
     bench.buy(by_credit(&token)).await;
     assert_eq!(today(&bench, &id).await["spentUsd"], json!(PRICE), "another day");
-    // What was spent on days long gone is forgotten.
+    // Sums of old days are deleted.
     assert_eq!(bench.all(Space::CreditDays).await.len(), 4);
     bench.clock.set(midnight.plus_millis(8 * DAY_MS));
     bench.gate.credits().forget_days().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a chain is asked, and what it decides. A node that cannot know decides nothing.
+//! Requests to a chain and the decisions from it. A node that cannot know decides nothing.
 
 use super::{
     node::{Chain, Node, TRANSACTION, cancelled, paid},
@@ -6,10 +6,10 @@ use super::{
 };
 use crate::facilitator::chain::node;
 
-/// A minute after the payment's end.
+/// A minute after the payment expires.
 const EXPIRED: Timestamp = Timestamp(NOW.0 + 360_000);
 
-/// What the node says of the payment.
+/// Returns the decision from this chain.
 async fn judged(chain: Chain) -> (SettleOutcome, Arc<Node>) {
     let node = Node::of(chain).await;
     let outcome = node::Node::new(&node.url, ASSETS[0].network).unwrap().judge(&Payer::new(1).payment(1), NOW).await;
@@ -58,7 +58,8 @@ async fn events_are_asked_for_in_ranges_that_the_node_allows() {
     assert!(node.times("eth_getLogs") < 100);
 }
 
-/// One busy payer has more transfers in a thousand blocks than are read at once: the settlement stayed open for ever.
+/// Regression test: a busy payer had more transfers in a thousand blocks than are read at once, so the settlement
+/// stayed open forever.
 #[tokio::test]
 async fn blocks_with_more_events_than_are_read_at_once_are_asked_for_in_smaller_ranges() {
     for (heavy_span, least) in [(100, 62), (4, 3), (1, 1)] {
@@ -118,7 +119,7 @@ async fn a_transaction_decides_when_it_has_the_event_and_stays() {
     assert!(open(&told(receipt(TRANSACTION, 99_990, vec![])).await), "the event is not in it");
 }
 
-/// A payer who signs a second transfer under the same nonce, to itself, and sends that one, has not paid.
+/// A payer who signs and sends another transfer with the same nonce to itself has not paid.
 #[tokio::test]
 async fn a_nonce_that_was_used_for_another_transfer_has_not_paid() {
     for other in [paid(&Payer::new(1).address(), PRICE.0), paid(PAY_TO, 0), paid(PAY_TO, PRICE.0)[..2].to_vec()] {

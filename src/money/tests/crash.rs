@@ -1,8 +1,8 @@
-//! The host ends between intent and outcome.
+//! The host stops between intent and outcome.
 
 use super::*;
 
-/// The host is killed while a payment settles in `mood`; answers with what a restart finds.
+/// Kills the host while a payment settles in `mood`. Returns the restarted host.
 async fn killed(mood: Mood) -> (Bench, PaymentId) {
     let bench = Bench::new().await;
     let admission = bench.run(Payer::new(1).pays(1)).await;
@@ -43,7 +43,7 @@ async fn a_settlement_that_was_cut_off_after_the_money_moved_is_found() {
     bench.gate.recover().await.unwrap();
     bench.gate.tick().await.unwrap();
     settled_once(&bench, &id).await;
-    // And once more: nothing is left to do.
+    // A second time: nothing is left to do.
     bench.gate.recover().await.unwrap();
     bench.gate.tick().await.unwrap();
     settled_once(&bench, &id).await;
@@ -87,7 +87,7 @@ async fn a_settlement_that_stays_unsure_stays_open() {
     assert!(matches!(bench.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
     assert!(bench.receipts().await.is_empty());
     bench.facilitator.feel(Mood::Honest);
-    // Not due yet: it was asked a moment ago.
+    // It is not due yet, since it was looked up a moment ago.
     bench.gate.tick().await.unwrap();
     assert_eq!(bench.state(&id).await, Some(State::Settling));
     bench.gate.recover().await.unwrap();
@@ -130,7 +130,7 @@ async fn a_reservation_that_a_crash_left_is_released() {
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
 }
 
-/// A call's task that died while it settled left its payment open until the next start.
+/// Regression test: a call whose task died while settling left its payment open until the next start.
 #[tokio::test]
 async fn a_settlement_whose_task_died_is_resolved_without_a_restart() {
     let bench = Bench::new().await;
@@ -147,7 +147,7 @@ async fn a_settlement_whose_task_died_is_resolved_without_a_restart() {
     settled_once(&bench, &id).await;
 }
 
-/// A facilitator that hangs held up a start for minutes.
+/// Regression test: a facilitator that hung delayed a start for minutes.
 #[tokio::test]
 async fn a_start_waits_for_no_facilitator_and_open_settlements_are_asked_about_at_once() {
     let bench = Bench::new().await;
@@ -162,7 +162,7 @@ async fn a_start_waits_for_no_facilitator_and_open_settlements_are_asked_about_a
     assert_eq!((bench.earned().await, bench.gate.open_intents()), (0, 8), "nobody was asked");
     assert!(tokio::time::timeout(Duration::from_secs(1), bench.gate.tick()).await.is_err());
     assert_eq!(bench.earned().await, 8 * PRICE.0);
-    // Cut off itself, it is found again.
+    // An interrupted lookup is found again.
     let bench = bench.restarted();
     bench.gate.recover().await.unwrap();
     bench.gate.tick().await.unwrap();
@@ -172,7 +172,7 @@ async fn a_start_waits_for_no_facilitator_and_open_settlements_are_asked_about_a
 #[tokio::test]
 async fn many_open_settlements_are_all_resolved() {
     let bench = Bench::unlimited().await;
-    // What a settlement that is open may still take is held, also where it has moved already.
+    // The held balance includes open settlements, even if their money has already moved.
     bench.fund().await;
     for seed in 1..=3 {
         for nonce in 0..90 {

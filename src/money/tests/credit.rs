@@ -1,4 +1,4 @@
-//! Developer credit is spent to the last cent and no further.
+//! Developer credit can be spent to the last micro-dollar and no further.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::gate::record::Record;
 
 impl Bench {
-    /// How many movements of credits there are: beside those of each lies its balance.
+    /// Returns the number of movements of credits, without the balance rows.
     pub(super) async fn movements(&self) -> usize {
         let rows = self.all(Space::CreditMovements).await;
         rows.iter().filter(|(key, _)| !key.ends_with(&u64::MAX.to_be_bytes())).count()
@@ -42,7 +42,7 @@ async fn left(bench: &Bench, token: &str) -> u64 {
 async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
     let bench = Bench::new().await;
     let credit = minted(&bench, 1).await;
-    // `dc_`, the id, the secret; this one may hold `_` too.
+    // `dc_`, the id, `_` and the secret, which may contain `_` too.
     let (head, secret) = (&credit.token[..29], &credit.token[30..]);
     assert!(secret.len() >= 40);
     for (_, stored) in bench.all(Space::Credits).await {
@@ -68,7 +68,7 @@ async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
     assert_eq!(left(&bench, &credit.token).await, PRICE.0);
 }
 
-/// Counts what it sees.
+/// Counts notifications.
 #[derive(Debug, Default)]
 struct Counter(AtomicUsize);
 
@@ -110,7 +110,7 @@ async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
         .map(|_| {
             let (bench, token) = (Arc::clone(&bench), token.clone());
             tokio::spawn(async move {
-                // As callers do: again until the credit is used up.
+                // Like callers, retry until the credit is used up.
                 loop {
                     match bench.admit(by_credit(&token, None)).await {
                         Ok(Admit::Run(admission)) => {
@@ -138,10 +138,10 @@ async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
     assert_eq!(bench.earned().await, 0, "credit moves no token");
 }
 
-/// Two replicas hold for themselves: only the balance in the store is the same.
+/// Two replicas reserve separately. Only the balance in the store is shared.
 #[tokio::test]
 async fn two_replicas_debit_one_credit_without_losing_a_call() {
-    // Before the debit: where it can be shown again, the call is reserved before.
+    // Before the debit. A call that can be repeated is reserved before it.
     for (calls, key, debit) in [(1, Some("a-key"), 2), (2, Some("a-key"), 2), (1, None, 1), (2, None, 1)] {
         let memory = Arc::new(MemoryStore::new());
         let other = Bench::over(Arc::clone(&memory) as _);
@@ -191,7 +191,7 @@ async fn every_movement_is_kept_and_read_in_pages() {
 
 #[tokio::test]
 async fn a_minting_with_a_name_happens_once_and_shows_its_token_once() {
-    // All of those at once look before one of them writes.
+    // All concurrent requests read before one of them writes.
     let bench = Bench::over(Arc::new(Yielding::default()));
     let credits = bench.gate.credits();
     let once = |key: &str, request: &str| Once::new(key.to_owned(), request.to_owned()).unwrap();
@@ -247,7 +247,7 @@ async fn an_idempotency_key_buys_one_answer() {
     let other = bench.gate.admit(&terms(), by_credit(&token, Some("key-1")), "another request").await;
     assert!(matches!(other, Err(Refusal::Reused)));
     bench.buy(by_credit(&token, Some("key-2"))).await;
-    // Nothing is left, but what was bought is still there.
+    // The credit is used up, but bought answers are still available.
     assert_eq!(stored(bench.restarted().admit(by_credit(&token, Some("key-1"))).await), first);
     assert!(matches!(bench.admit(by_credit(&token, Some("key-3"))).await, Err(Refusal::InsufficientCredit { .. })));
     assert_eq!((left(&bench, &token).await, bench.receipts().await.len()), (0, 2));
@@ -340,7 +340,7 @@ async fn a_credit_revoked_among_calls_loses_what_is_left_and_no_more() {
     faults::check_movements(&bench, "revoked among calls").await;
 }
 
-/// A store in memory that is as slow as a disk: neighbours share a sync, and what comes meanwhile waits for the next.
+/// A memory store as slow as a disk: concurrent commits share a sync, and later ones wait for the next.
 struct SlowDisk {
     held: Arc<MemoryStore>,
     queue: mpsc::UnboundedSender<(Batch, Durability, oneshot::Sender<Outcome>)>,
@@ -403,7 +403,8 @@ async fn calls_of_one_credit_that_end_together_are_all_debited() {
     assert_eq!(left(&bench, &token).await, 0);
 }
 
-/// Nobody can ask for the answer of a call that has no name: neither a reservation nor the answer is written.
+/// Nobody can request the answer of a call without an idempotency key, so neither a reservation nor the answer is
+/// stored.
 #[tokio::test]
 async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
@@ -425,13 +426,13 @@ async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
         assert_eq!(records().await.len(), known + 1);
         assert_eq!(records().await.iter().filter(|record| record.answer.is_some()).count(), usize::from(key.is_some()));
     }
-    // One that comes to nothing leaves nothing.
+    // A call without a result stores nothing.
     let before = store.commits();
     bench.run(by_credit(&credit.token, None)).await.release().await;
     drop(bench.run(by_credit(&credit.token, None)).await);
     assert_eq!((store.commits(), records().await.len()), (before, 2));
     assert_eq!(left(&bench, &credit.token).await, PRICE.0);
-    // A debit that was not confirmed may have been made, and is not made again.
+    // A debit that was not confirmed may have been made, and is not repeated.
     bench.gate.credits().top_up(&credit.id, PRICE, None).await.unwrap();
     for fault in [Fault::After, Fault::Lost] {
         let admission = bench.run(by_credit(&credit.token, None)).await;

@@ -1,4 +1,4 @@
-//! Signatures against those that viem 2.57 makes.
+//! Compares signatures with those of viem 2.57.
 
 use super::*;
 
@@ -79,7 +79,7 @@ fn the_high_s_twin_of_a_signature_is_refused() {
     let s = alloy_primitives::U256::from_be_slice(&twin[32..64]);
     twin[32..64].copy_from_slice(&(order - s).to_be_bytes::<32>());
     twin[64] = if twin[64] == 27 { 28 } else { 27 };
-    // It recovers to the payer, so that nothing but the rule of EIP-2 refuses it.
+    // It recovers to the payer, so only the rule of EIP-2 rejects it.
     let raw = alloy_primitives::Signature::from_raw(&twin).unwrap();
     let signer = raw.recover_address_from_prehash(&transfer().signing_hash(&ASSETS[0])).unwrap();
     assert_eq!(signer.to_string(), PAYER);

@@ -1,4 +1,4 @@
-//! The facilitator that sends transactions itself, before a node that does as it is told.
+//! Tests the facilitator that sends transactions, with a scripted node.
 
 mod gas;
 mod permits;
@@ -32,7 +32,7 @@ fn waiting(node: &Node, clock: Clock, patience: Patience) -> Arc<EvmFacilitator>
     of_store(&store, node, clock, patience)
 }
 
-/// Those of two hosts that share a store and the key.
+/// Returns the facilitators of two hosts that share a store and the key.
 fn hosts(node: &Node, stuck: Duration) -> [Arc<EvmFacilitator>; 2] {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
     let patience = Patience { stuck, settle: Duration::from_secs(60) };
@@ -47,7 +47,7 @@ fn patient(node: &Node) -> Arc<EvmFacilitator> {
     facilitator(node, Duration::from_secs(600))
 }
 
-/// What was sent.
+/// A transaction that was sent.
 #[derive(Debug)]
 struct Sent {
     nonce: u64,
@@ -69,12 +69,12 @@ fn read(raw: &[u8]) -> Sent {
     Sent { nonce, tip, most, gas, to, data: alloy_primitives::Bytes::decode(fields).unwrap() }
 }
 
-/// The signer's address.
+/// Returns the signer's address.
 fn signer() -> Address {
     Address::from_private_key(&SigningKey::from_slice(&[7; 32]).unwrap())
 }
 
-/// A payment that is settled, as the gate has it settled.
+/// Settles a payment as the gate does.
 async fn settle(facilitator: &EvmFacilitator, nonce: u64) -> SettleOutcome {
     let payment = Payer::new(1).payment(nonce);
     let transaction = facilitator.prepare(&payment).await.unwrap();
@@ -200,7 +200,7 @@ async fn what_was_prepared_for_an_intent_that_was_not_written_is_never_sent() {
     assert!(node.chain.lock().unwrap().pool.is_empty());
     gate.tick().await.unwrap();
     assert_eq!(gate.state(&id).await.unwrap().unwrap().state, State::Released);
-    // Its nonce is the next one's.
+    // Its nonce is reused by the next one.
     let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let settling = tokio::spawn(async move { gate.settle(admission, answer(ANSWER), &draft()).await });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
@@ -232,7 +232,7 @@ async fn what_the_token_would_not_take_is_refused_before_the_work() {
     assert_eq!(patient(&node).verify(&payer.payment(1)).await, Verdict::Valid);
 }
 
-/// The payer sent the authorisation to the token itself, or whoever saw it: the money moved, and the answer is due.
+/// The payer or somebody else sent the authorization to the token: the money moved, and the answer is due.
 #[tokio::test]
 async fn a_nonce_that_was_spent_meanwhile_is_the_chains_to_judge() {
     let reverts = Some(("eth_estimateGas", json!({ "code": 3, "message": "execution reverted" })));

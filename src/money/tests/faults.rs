@@ -1,4 +1,4 @@
-//! A store that fails at the worst moment, and histories at random against what must always hold.
+//! A store that fails at the worst moment, and random histories checked against invariants.
 
 #![expect(clippy::print_stdout, reason = "seeds are printed")]
 
@@ -11,7 +11,7 @@ use super::{ledger::ledger_agrees, *};
 
 const MODES: [Fault; 4] = [Fault::Before, Fault::After, Fault::Lost, Fault::Locked];
 
-/// What holds after any history, at any moment at which nobody settles.
+/// Checks the invariants that hold after any history, whenever nobody is settling.
 async fn check(bench: &Bench, story: &str) {
     let spent = bench.all(Space::LedgerNonces).await.len() as u64;
     let mut total = bench.earned().await;
@@ -37,16 +37,16 @@ async fn check(bench: &Bench, story: &str) {
     ledger_agrees(bench, story).await;
 }
 
-/// What holds once everything open was resolved.
+/// Checks the invariants that hold once everything open was resolved.
 async fn check_closed(bench: &Bench, story: &str) {
     check(bench, story).await;
     assert!(bench.all(Space::OpenIntents).await.is_empty(), "{story}: something is open");
     assert_eq!(bench.gate.open_intents(), 0, "{story}: something counts as open");
-    // Every spent nonce has its receipt: none was released or refused with its money gone.
+    // Every spent nonce has its receipt: none was released or refused although its money had moved.
     assert_eq!(bench.all(Space::LedgerNonces).await.len(), bench.receipts().await.len(), "{story}: money without a receipt");
 }
 
-/// The movements of each credit add up to its balance, step by step, and each receipt has its debit.
+/// Checks that the movements of each credit add up to its balance step by step, and that each receipt has its debit.
 pub(super) async fn check_movements(bench: &Bench, story: &str) {
     let mut debits = vec![];
     let mut seen = 0;
@@ -70,7 +70,7 @@ pub(super) async fn check_movements(bench: &Bench, story: &str) {
     ledger_agrees(bench, story).await;
 }
 
-/// Pays, settles, whatever fails. True when the caller was told of success.
+/// Pays and settles, whatever fails. Returns true if the caller got a success.
 async fn attempt(bench: &Bench, offered: Offered) -> bool {
     match bench.admit(offered).await {
         Ok(Admit::Run(admission)) => bench.settle(admission).await.is_ok(),
@@ -116,13 +116,13 @@ async fn a_reservation_that_the_store_did_not_confirm_is_no_dead_end() {
             let store = Arc::new(FaultyStore::new(MemoryStore::new()));
             let bench = Bench::over(Arc::clone(&store) as _);
             bench.fund().await;
-            // Away from then on, for a while.
+            // The store is down from then on, for a while.
             for n in nth..nth + 3 {
                 store.fail_nth(n, if n == nth { fault } else { Fault::Before });
             }
             assert!(!attempt(&bench, Payer::new(1).pays(1)).await, "{story}");
             store.heal();
-            // No restart: the host's own sweep frees it or finds it settled, and says so.
+            // Without a restart: the host's own sweep releases it or finds it settled, and reports that.
             let id = Payer::new(1).payment(1).id();
             bench.gate.tick().await.unwrap();
             if bench.state(&id).await == Some(State::Settling) {
@@ -137,7 +137,7 @@ async fn a_reservation_that_the_store_did_not_confirm_is_no_dead_end() {
     }
 }
 
-/// Nothing was asked to settle: the caller is told that nothing was taken, not that it is unknown.
+/// No settlement was requested, so the caller learns that nothing was taken, not that it is unknown.
 #[tokio::test]
 async fn a_payment_whose_intent_was_not_written_is_not_in_doubt() {
     for (fault, always) in [(Fault::Lost, false), (Fault::Before, false), (Fault::Before, true)] {
@@ -169,7 +169,7 @@ async fn whichever_write_fails_a_credit_is_debited_once() {
             store.fail_nth(nth, fault);
             attempt(&bench, offered()).await;
             store.heal();
-            // Without a restart: what was not confirmed is sorted out on the spot or by the sweep.
+            // Without a restart: a debit that was not confirmed is resolved at once or by the sweep.
             bench.gate.tick().await.unwrap();
             assert!(attempt(&bench, offered()).await, "{story}");
             let left = bench.gate.credits().find(&token).await.unwrap().unwrap().balance.0;
@@ -194,7 +194,7 @@ async fn whichever_write_fails_a_mint_goes_with_its_movement() {
                 (Ok(minted), _) | (_, Ok(minted)) => credits.top_up(&minted.credit.id, PRICE, None).await,
                 (Err(_), Err(_)) => unreachable!("one commit fails"),
             };
-            // The last one is an update, which tries again.
+            // The last one is an update, which retries.
             let again = fault == Fault::Locked && nth == 3;
             let failed = [first.is_err(), other.is_err(), topped.is_err()].into_iter().filter(|failed| *failed).count();
             assert_eq!(failed, usize::from(!again), "{story}");
@@ -206,7 +206,7 @@ async fn whichever_write_fails_a_mint_goes_with_its_movement() {
     }
 }
 
-/// As the first test, on disk, with a store that is opened again.
+/// Like the first test, with a store on disk that is reopened.
 #[test]
 fn whichever_write_fails_on_disk_a_payment_settles_once() {
     for fault in MODES {
@@ -246,7 +246,7 @@ fn whichever_write_fails_on_disk_a_payment_settles_once() {
     }
 }
 
-/// A run that has been admitted: its nonce, its request, and the answer it will give.
+/// A run that has been admitted: its nonce, its request, and its future answer.
 struct Running {
     admission: Admission,
     nonce: u64,
@@ -268,7 +268,7 @@ async fn history(seed: u64) {
     let mut bench = Bench::over(Arc::clone(&store) as _);
     bench.fund().await;
     let mut running: Vec<Running> = vec![];
-    // The model: what each nonce has bought, for which request, once a caller was told.
+    // The model: the request and answer that each nonce has bought, once a caller was told.
     let mut bought = std::collections::BTreeMap::<u64, (String, StoredAnswer)>::new();
     for step in 0..120 {
         let story = format!("seed {seed}, step {step}");
@@ -291,7 +291,7 @@ async fn history(seed: u64) {
                         assert_eq!((&*for_request, &*first), (&request, &answer), "{story}: nonce {of} has two answers");
                     }
                     Ok(Admit::InFlight(_)) | Err(Refusal::Reused | Refusal::Store(_) | Refusal::FacilitatorUnavailable(_)) => {}
-                    // Under another name, or none, than it was spent under.
+                    // With another name, or none, than it was spent with.
                     Err(Refusal::Invalid { reason, .. }) if reason == "invalid_exact_evm_nonce_already_used" => {}
                     other => panic!("{story}: {}", what(&other)),
                 }
@@ -333,7 +333,7 @@ async fn history(seed: u64) {
     bench.gate.tick().await.unwrap();
     check_closed(&bench, &story).await;
     for (nonce, (request, first)) in bought {
-        // As it was shown when it was bought: with a name, or with none.
+        // As it was sent when it was bought: with or without a name.
         let (named, nameless) = (Payer::new(1).pays_as(nonce, &format!("{NAME}-{}", nonce / 2)), Payer::new(1).pays(nonce));
         let (named, nameless) = (bench.gate.admit(&terms(), named, &request).await, bench.gate.admit(&terms(), nameless, &request).await);
         let again = stored(if nameless.is_ok() { nameless } else { named });

@@ -1,10 +1,10 @@
-//! Payments as strangers send them, of any bytes.
+//! Parses random payments as strangers could send them.
 
 use std::sync::LazyLock;
 
 use super::*;
 
-/// What is asked for: a fixed price and a most on a network of Ethereum's kind, and a price on Solana.
+/// Requirements: a fixed and a maximum price on an EVM network, and a price on Solana.
 static ASKED: LazyLock<Vec<(WireVersion, Vec<Value>)>> = LazyLock::new(|| {
     let all = |version| {
         let networks =
@@ -18,8 +18,8 @@ static ASKED: LazyLock<Vec<(WireVersion, Vec<Value>)>> = LazyLock::new(|| {
     [WireVersion::V1, WireVersion::V2].map(|version| (version, all(version))).into()
 });
 
-/// What the payment is known by before it is matched is what it is known by then, whatever is asked for; what is matched is for what
-/// was asked, and is read again out of its intent.
+/// Checks that a payment's id is the same before and after matching, whatever the requirements, and that a matched
+/// payment meets the requirements and can be parsed again from its intent.
 fn holds(version: WireVersion, header: &str, accepts: &[Value]) {
     let Ok(shown) = Shown::decode(version, header) else { return };
     let known = shown.known();

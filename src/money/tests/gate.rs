@@ -62,7 +62,7 @@ async fn a_v1_payment_is_told_in_the_words_of_v1() {
     let body: Value = serde_json::from_str(&notice.body).unwrap();
     assert_eq!((&body["success"], &body["network"]), (&json!(true), &json!("base-sepolia")));
     assert_eq!(body.get("amount"), None, "a member of v2");
-    // The same authorisation in v2 is the same payment.
+    // The same authorization in v2 is the same payment.
     assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
 }
 
@@ -82,11 +82,11 @@ async fn the_answer_is_for_who_holds_the_signature() {
     let bench = Bench::new().await;
     let payer = Payer::new(1);
     bench.buy(payer.pays(1)).await;
-    // What anyone can read on the chain, with any signature.
+    // Data that anyone can read on the chain, with any signature.
     let mut forged = payer.payload(&payer.authorization(1));
     forged["payload"]["signature"] = json!(format!("0x{}1b", "11".repeat(64)));
     assert_eq!(code(bench.admit(offer(&forged)).await), "invalid_exact_evm_nonce_already_used");
-    // Another transfer that the payer signed under the same nonce.
+    // Another transfer that the payer signed with the same nonce.
     let mut other = payer.authorization(1);
     other.valid_before = (NOW.as_secs() + 301).to_string();
     assert_eq!(code(bench.admit(offer(&payer.payload(&other))).await), "invalid_exact_evm_nonce_already_used");
@@ -117,7 +117,7 @@ async fn a_dropped_admission_releases_and_the_payment_admits_again() {
     again.release().await;
     assert_eq!(bench.state(&id).await, Some(State::Released));
     assert_eq!(bench.earned().await, 0);
-    // Released: another request may have it.
+    // It is released, so another request can use it.
     let other = run(bench.gate.admit(&terms(), Payer::new(1).pays(1), "another request").await);
     bench.settle(other).await.unwrap();
     assert_eq!(bench.earned().await, PRICE.0);
@@ -146,7 +146,7 @@ async fn who_spends_the_money_elsewhere_before_the_end_pays_nothing_and_gets_not
     let bench = Bench::new().await;
     let payer = Payer::new(4);
     bench.ledger.faucet(&payer.address(), PRICE).await.unwrap();
-    // At another host, which does not know what this one holds of the balance.
+    // At another host, which does not know the balance held by this one.
     let elsewhere = bench.restarted();
     let (first, second) = (bench.run(payer.pays(1)).await, elsewhere.run(payer.pays(2)).await);
     bench.settle(first).await.unwrap();
@@ -201,14 +201,14 @@ async fn what_another_replica_has_resolved_is_open_no_more() {
     assert_eq!(bench.gate.open_intents(), 1);
 }
 
-/// Two replicas learn of one refusal: the second finds what the first has written.
+/// Two replicas learn of one refusal. The second finds what the first has written.
 #[tokio::test]
 async fn a_settlement_that_another_replica_saw_refused_is_refused() {
     let memory = Arc::new(MemoryStore::new());
     let other = Bench::over(Arc::clone(&memory) as _);
     let payer = Payer::new(1);
     other.ledger.faucet(&payer.address(), PRICE).await.unwrap();
-    // Reservation, intent, then before the end:
+    // Reservation and intent, then an interruption before the end:
     let interrupted = Interrupted::before_commit(3, memory);
     let bench = other.restarted_over(Arc::clone(&interrupted) as _);
     let admission = bench.run(payer.pays(1)).await;
@@ -256,12 +256,12 @@ async fn a_named_payment_made_again_with_another_authorization_settles_once() {
     assert_eq!(bench.facilitator.settled.load(Ordering::SeqCst), 1);
     let other = bench.gate.admit(&terms(), Payer::new(1).pays_as(3, NAME), "another request").await;
     assert!(matches!(other, Err(Refusal::Reused)), "{}", what(&other));
-    // The second authorisation is unspent: without the name it pays.
+    // The second authorization is unspent: without the name it pays.
     bench.buy(Payer::new(1).pays(2)).await;
     assert_eq!(bench.earned().await, 2 * PRICE.0);
 }
 
-/// Once it is settled, everyone can read on the chain what was signed.
+/// Once a payment is settled, everyone can read the signed data on the chain.
 #[tokio::test]
 async fn a_named_payment_is_answered_again_under_its_name_alone() {
     let bench = Bench::new().await;
@@ -270,7 +270,7 @@ async fn a_named_payment_is_answered_again_under_its_name_alone() {
         assert_eq!(code(bench.admit(other).await), "invalid_exact_evm_nonce_already_used");
     }
     assert_eq!(stored(bench.admit(Payer::new(1).pays_as(1, NAME)).await), first);
-    // While it runs, too.
+    // Also during its run.
     let running = bench.run(Payer::new(1).pays_as(2, "a-name-of-its-own")).await;
     assert_eq!(code(bench.admit(Payer::new(1).pays(2)).await), "invalid_exact_evm_nonce_already_used");
     bench.settle(running).await.unwrap();
@@ -291,7 +291,7 @@ async fn the_name_of_a_released_payment_is_free() {
     let bench = Bench::new().await;
     bench.run(Payer::new(1).pays_as(1, NAME)).await.release().await;
     let second = bench.buy(Payer::new(1).pays_as(2, NAME)).await;
-    // The first, shown again, gets what its name has bought.
+    // The first one, sent again, gets the answer that its name has bought.
     assert_eq!(stored(bench.admit(Payer::new(1).pays_as(1, NAME)).await), second);
     assert_eq!(bench.earned().await, PRICE.0);
 }
@@ -320,7 +320,8 @@ async fn of_eight_authorizations_with_one_name_one_runs() {
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (20 * PRICE.0, 20));
 }
 
-/// A released payment came back to life between the look at its name and the taking of it: two ran under one name.
+/// Regression test: a released payment was used again between the lookup of its name and the takeover of it, so two ran
+/// with one name.
 #[tokio::test]
 async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
     let memory = Arc::new(MemoryStore::new());
@@ -339,7 +340,7 @@ async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
     assert!(running.lock().unwrap().is_some());
 }
 
-/// Two replicas are shown one payment, of which neither has heard, at the same time.
+/// Two replicas get the same new payment at the same time.
 #[tokio::test]
 async fn a_payment_that_another_replica_admits_at_the_same_time_is_admitted_once() {
     let memory = Arc::new(MemoryStore::new());
@@ -357,7 +358,8 @@ async fn a_payment_that_another_replica_admits_at_the_same_time_is_admitted_once
     assert!(running.lock().unwrap().is_some());
 }
 
-/// Two replicas found out at the same time how one settlement ended; the slower left it open for ever.
+/// Regression test: two replicas found the outcome of a settlement at the same time, and the slower one left it open
+/// forever.
 #[tokio::test]
 async fn a_settlement_that_another_replica_ended_is_not_open() {
     let memory = Arc::new(MemoryStore::new());
@@ -366,7 +368,7 @@ async fn a_settlement_that_another_replica_ended_is_not_open() {
     let interrupted = Interrupted::before_commit(4, memory);
     let bench = other.restarted_over(Arc::clone(&interrupted) as _);
     let gate = Arc::clone(&other.gate);
-    // Reservation, intent, transfer; before the outcome:
+    // Reservation, intent and transfer, then an interruption before the outcome:
     interrupted.by(async move {
         gate.recover().await.unwrap();
         gate.tick().await.unwrap();
@@ -381,7 +383,7 @@ async fn a_settlement_that_another_replica_ended_is_not_open() {
 async fn a_payment_that_nobody_was_asked_to_settle_is_released_and_may_be_shown_again() {
     let bench = Bench::new().await;
     bench.facilitator.feel(Mood::Away);
-    // None of these runs is held against the payer.
+    // None of these runs counts against the payer.
     for _ in 0..=FailedRuns::default().of_payer.unwrap().get() {
         let admission = bench.run(Payer::new(1).pays(1)).await;
         let id = admission.id().clone();
@@ -393,7 +395,7 @@ async fn a_payment_that_nobody_was_asked_to_settle_is_released_and_may_be_shown_
     assert_eq!(bench.buy(Payer::new(1).pays(1)).await.body, ANSWER);
 }
 
-/// A host whose settings had changed would have let play money pay, or the other way round.
+/// Regression test: a host whose settings had changed would have let play money pay, or the other way round.
 #[tokio::test]
 async fn what_one_facilitator_was_asked_another_one_never_judges() {
     let bench = Bench::new().await;

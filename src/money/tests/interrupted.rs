@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// A store that does something else right before a commit that it waits for.
+/// A store that runs something else right before a given commit.
 pub(super) struct Interrupted {
     inner: Arc<MemoryStore>,
-    /// Left to pass before the interruption.
+    /// Number of commits before the interruption.
     after: AtomicUsize,
     interruption: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
 }

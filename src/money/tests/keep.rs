@@ -1,4 +1,4 @@
-//! What is kept of a payment, and for how long: until nothing can be asked of it any more.
+//! How long the data of a payment is kept: until nothing can be looked up any more.
 
 use tollhouse_tool::MicroUsd;
 
@@ -11,19 +11,19 @@ const EXPIRED: &str = "invalid_exact_evm_payload_authorization_valid_before";
 const SPENT: &str = "invalid_exact_evm_nonce_already_used";
 
 impl Bench {
-    /// Moves the clock to so long after the start, and forgets what is due by then.
+    /// Moves the clock to `millis` after the start, and deletes what is due.
     async fn wait_until(&self, millis: u64) {
         self.clock.set(NOW.plus_millis(millis));
         self.gate.tick().await.unwrap();
         self.ledger.forget(self.clock.now()).await.unwrap();
     }
 
-    /// How many keys there are of what grows with payments: records and names, what is due, nonces.
+    /// Counts the keys that grow with payments: records and names, due times, nonces.
     async fn kept(&self) -> [usize; 4] {
         let mut kept = [0; 4];
         let spaces = [Space::Payments, Space::PaymentExpiry, Space::LedgerNonces, Space::LedgerExpiry];
         for (kept, space) in kept.iter_mut().zip(spaces) {
-            // What a transaction paid for is remembered for good.
+            // The receipts of a transaction are kept forever.
             *kept = self.all(space).await.iter().filter(|(key, _)| !key.starts_with(b"tx/")).count();
         }
         kept
@@ -75,7 +75,7 @@ async fn an_authorization_that_is_valid_for_days_is_remembered_for_days() {
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
 }
 
-/// A payer can sign for the year 9999; its record would have to be kept until then.
+/// A payer can sign until the year 9999, and its record would have to be kept that long.
 #[tokio::test]
 async fn an_authorization_ends_no_sooner_than_the_longest_run_and_its_settlement() {
     let bench = Bench::new().await;
@@ -122,7 +122,7 @@ async fn what_took_nothing_is_forgotten_sooner() {
     assert_eq!(bench.kept().await, [1, 1, 0, 0], "the refused one can be asked for");
     bench.wait_until(DAY + 1).await;
     assert_eq!(bench.kept().await, [0; 4]);
-    // The released one is unspent still, and pays.
+    // The released one is still unspent, and pays.
     bench.buy(offer(&payer.payload(&payer.valid_for(1, 3 * DAY)))).await;
     assert_eq!(bench.earned().await, PRICE.0);
 }
@@ -135,7 +135,7 @@ async fn a_payment_under_way_is_not_forgotten() {
     let admission = bench.run(payer.pays(1)).await;
     bench.wait_until(HOUR + 1).await;
     assert_eq!(bench.kept().await, [1, 0, 0, 0]);
-    // Its authorisation expired meanwhile; what matters is that its end has a record.
+    // Its authorization has expired meanwhile. It matters only that its end has a record.
     bench.settle(admission).await.unwrap_err();
     assert_eq!(bench.kept().await, [1, 1, 0, 0]);
 }
@@ -175,7 +175,7 @@ async fn an_idempotency_key_names_one_call_for_a_week() {
     assert_ne!(again.receipt_id, first.receipt_id);
 }
 
-/// Versions before wrote no tail, and took authorisations that are valid for ever.
+/// Earlier versions wrote no tail, and accepted authorizations without expiry.
 #[tokio::test]
 async fn a_spent_payment_of_an_older_version_is_remembered_for_good() {
     let bench = Bench::new().await;

@@ -1,4 +1,4 @@
-//! Large answers: their bodies are objects, as many as there are rows that name them.
+//! Large answers: their bodies are objects, one per row that references one.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ use crate::gate::answer::IN_ROW;
 
 const DAY: u64 = 24 * 3_600_000;
 
-/// An answer with a body of this many bytes.
+/// Returns an answer with a body of this many bytes.
 fn of_size(bytes: usize) -> StoredAnswer {
     answer(&vec![b'x'; bytes])
 }
 
 impl Bench {
-    /// The objects that there are.
+    /// Returns the existing objects.
     fn objects(&self) -> Vec<PathBuf> {
         let folder = |path: PathBuf| std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
         folder(self._folder.path().join("objects")).flat_map(folder).collect()
@@ -31,7 +31,7 @@ impl Bench {
         self.gate.settle(admission, of_size(bytes), &draft()).await
     }
 
-    /// The end of whatever was open, and two days later: nothing is promised any more.
+    /// Resolves whatever is open and moves two days ahead, so that no promise is left.
     async fn in_two_days(&self) {
         self.gate.recover().await.unwrap();
         self.gate.tick().await.unwrap();
@@ -39,7 +39,7 @@ impl Bench {
         self.objects.collect().await.unwrap();
     }
 
-    /// Objects that rows name.
+    /// Counts the objects that rows reference.
     async fn named(&self) -> usize {
         let rows = self.all(Space::PaymentAnswers).await;
         let row = |(key, value)| object_of(&Written::new(Space::PaymentAnswers, key, value));
@@ -93,7 +93,7 @@ async fn a_large_answer_that_is_lost_is_told_and_nothing_is_run_or_charged_again
             assert_eq!(bench.state(&id).await, Some(State::Settled));
         }
         assert_eq!(bench.receipts().await, receipts);
-        // An operator who finds it may put it back.
+        // An operator who finds it can put it back.
         std::fs::write(&object, content).unwrap();
         assert_eq!(stored(bench.admit(offered()).await).body.len(), IN_ROW + 1);
     }
@@ -145,7 +145,7 @@ async fn a_large_answer_is_found_by_who_finds_out_that_its_payment_settled() {
     assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body.len(), IN_ROW + 1);
 }
 
-/// Its object was put an hour before it was settled, and promised for a day.
+/// Its object was stored an hour before it was settled, and promised for a day.
 #[tokio::test]
 async fn a_large_answer_stays_for_as_long_as_its_row() {
     let bench = Bench::new().await;
@@ -180,7 +180,7 @@ async fn a_large_answer_goes_with_its_row() {
     assert_eq!(code(bench.admit(Payer::new(1).pays(1)).await), "invalid_exact_evm_nonce_already_used");
 }
 
-/// Each commit of a sale fails in each way, then the host ends and another takes up what it left.
+/// Each commit of a sale fails in each way. Then the host stops, and another takes over.
 #[tokio::test]
 async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
     for by_credit in [false, true] {
@@ -192,7 +192,7 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
                 bench.fund().await;
                 let of_credit = credit(&bench).await;
                 let offered = || if by_credit { of_credit() } else { Payer::new(1).pays(1) };
-                // What is first of its kind says so in the store.
+                // The first use of a format is recorded in the store.
                 assert!(bench.replica.may_write(ANSWERS_APART).await.unwrap());
                 let admission = bench.run(offered()).await;
                 store.fail_nth(nth, fault);
@@ -220,7 +220,7 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
     }
 }
 
-/// A twin was told of an answer whose body a power cut could take back.
+/// Regression test: a concurrent request got an answer whose body a power cut could have lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_answer_is_on_disk_before_its_intent_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The ledger proves what there is, and names what does not agree.
+//! The check of the ledger confirms consistent data and reports inconsistencies.
 
 use tollhouse_base::id::{BuilderId, PayoutId};
 use tollhouse_store::{
@@ -15,10 +15,10 @@ use crate::{
     tests::refund::refunding,
 };
 
-/// The token that payers have, as accounts name it.
+/// The payers' token, as named in accounts.
 const TOKEN: &str = "simulated/eip155:84532/0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
-/// Everything that tells of money tells the same.
+/// Checks that all records of money are consistent.
 pub(super) async fn ledger_agrees(bench: &Bench, story: &str) {
     let found = found(bench).await;
     assert!(found.wrong.is_empty(), "{story}: {:#?}", found.wrong);
@@ -28,12 +28,12 @@ async fn found(bench: &Bench) -> Found {
     ledger::check(&*bench.store).await.unwrap()
 }
 
-/// Names what is wrong, each with by how much.
+/// Returns all inconsistencies with their amounts.
 pub(super) async fn wrong(bench: &Bench) -> Vec<String> {
     found(bench).await.wrong.iter().map(ToString::to_string).collect()
 }
 
-/// The receipt of a call of `owner`'s endpoint, of which the host keeps a twentieth.
+/// Returns the draft of a call of `owner`'s tool, with a fee of a twentieth.
 pub(super) fn draft_of(owner: &Owner) -> Vec<u8> {
     let mut closing: Closing = serde_json::from_slice(&draft()).unwrap();
     (closing.owner, closing.fee) = (owner.clone(), FeeBps(500).of(PRICE, owner));
@@ -63,7 +63,7 @@ impl Bench {
         self.store.apply(Batch::of(vec![], vec![Write::delete(space, key)]), Durability::Buffered).await.unwrap();
     }
 
-    /// The postings come to nothing in each unit, each for itself.
+    /// Checks that the postings sum to zero per unit, each posting separately.
     pub(super) async fn postings_balance(&self) {
         for row in POSTINGS.page(&*self.store, &POSTINGS.all(), 100_000, Direction::Forward).await.unwrap() {
             let mut units = std::collections::BTreeMap::<Unit, i128>::new();
@@ -138,7 +138,7 @@ async fn whatever_moves_money_every_posting_balances_and_all_of_it_agrees() {
 #[tokio::test]
 async fn what_was_tampered_with_is_named_with_by_how_much() {
     let bench = Bench::new().await;
-    // What moves at the very moment at which the ledger was opened has its posting.
+    // A movement at the moment when the ledger was opened has its posting.
     ledger::open(&*bench.store, &bench.clock).await.unwrap();
     let payouts = bench.payouts();
     let builder = ready_to_be_paid(&payouts).await;
@@ -155,7 +155,7 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
     assert_eq!(found(&bench).await.to_string(), looked_at);
 
     let raised = |sum: u64| Sum(i128::from(sum) + 7).to_bytes();
-    // (what, where, its key, what is there instead, what is told)
+    // (record, space, its key, the value there instead, the report)
     let posting = |id: &str| format!("sold/{id}").into_bytes();
     let (movement, _) = bench.all(Space::CreditMovements).await.swap_remove(0);
     let number = u64::from_be_bytes(*movement.last_chunk().unwrap());
@@ -201,7 +201,7 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
     let extra = ReceiptId::generate();
     bench.write(Space::Receipts, extra.to_string().into_bytes(), stored.clone()).await;
     assert_eq!(wrong(&bench).await, [format!("receipt {extra}: has no posting")]);
-    // One of before the ledger needs none, nor does one that cost nothing.
+    // A receipt from before the ledger needs none, nor does one that cost nothing.
     let stored: Value = serde_json::from_slice(&receipt::Stored::of_bytes(&stored).unwrap().json).unwrap();
     for (field, value) in [("issuedAt", json!(Timestamp(NOW.0 - 1))), ("priceUsd", json!(MicroUsd::ZERO))] {
         let mut receipt = stored.clone();
@@ -228,7 +228,8 @@ async fn a_hundred_disagreements_are_told_and_all_are_counted() {
     assert_eq!((found.disagreements, found.wrong.len()), (102, 100));
 }
 
-/// As a version without a ledger left them: the balance in the record, movements by count, and nothing else that tells of both.
+/// Sets up the data of a version without a ledger: the balance in the record, numbered movements, and no other record
+/// of both.
 async fn older(bench: &Bench) -> (CreditId, BuilderId) {
     let (credit, builder) = (CreditId::generate(), BuilderId::generate());
     let record = json!({
@@ -260,7 +261,7 @@ async fn a_store_of_a_version_without_a_ledger_is_opened_once_wherever_it_is_cut
             let payouts = bench.payouts();
             let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
             payouts.set(&other, &settings, None).await.unwrap();
-            // It made a packet, without a posting.
+            // It made a payout without a posting.
             let packet = payouts.pay_out(&other).await.unwrap().unwrap();
             for space in [Space::Accounts, Space::Postings] {
                 for (key, _) in bench.all(space).await {
@@ -280,7 +281,7 @@ async fn a_store_of_a_version_without_a_ledger_is_opened_once_wherever_it_is_cut
             assert_eq!((read.balance, read.label.as_str()), (MicroUsd(750_000), "old"), "{story}");
             let told = credits.movements(&credit, None, 10).await.unwrap().movements;
             assert_eq!(told.iter().map(|moved| moved.balance.0).collect::<Vec<_>>(), [750_000, 1_000_000], "{story}");
-            // All of it goes on from there.
+            // Everything continues from there.
             credits.judge(&revoked, &CreditVerdict { decision: CreditDecision::Revoke, reason: None }).await.unwrap();
             credits.top_up(&credit, PRICE, None).await.unwrap();
             payouts.set(&builder, &settings, None).await.unwrap();

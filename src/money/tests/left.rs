@@ -1,4 +1,4 @@
-//! Reservations that no call holds any more, and records that a wrong clock would forget.
+//! Reservations that no call holds any more, and records that a wrong clock would delete.
 
 use tollhouse_store::faulty::{Fault, FaultyStore};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
-/// A bench on a store that fails as it is told.
+/// Returns a bench on a store that fails as scripted.
 async fn faulty() -> (Bench, Arc<FaultyStore<MemoryStore>>) {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let folder = Arc::new(tempfile::tempdir().unwrap());
@@ -17,7 +17,7 @@ async fn faulty() -> (Bench, Arc<FaultyStore<MemoryStore>>) {
 }
 
 impl Bench {
-    /// The same host on a machine whose clock is that of the test.
+    /// Returns the same host on a machine whose clock is that of the test.
     fn with_machine_clock(self) -> Self {
         let store = || Arc::clone(&self.store);
         let replica = Replica::with_clock(store(), self.clock.clone());

@@ -6,7 +6,7 @@ use crate::{
     x402::svm::tests::{FEE_PAYER, PAY_TO as SOLANA_PAY_TO, PAYER, VERSION_0},
 };
 
-/// Settles whatever it is asked to on one network, and counts.
+/// A facilitator that settles every payment on one network, and counts.
 struct Willing {
     fee_payer: Option<&'static str>,
     verified: AtomicUsize,
@@ -96,7 +96,7 @@ impl Several {
         Self::over(Arc::new(MemoryStore::new()), Willing::new(Some(FEE_PAYER)))
     }
 
-    /// The entry of the challenge for a token.
+    /// Returns the entry of the challenge for a token.
     fn entry(&self, terms: &Terms, version: WireVersion, network: &Network, symbol: &str) -> Value {
         let asset = Asset::named(network, symbol).unwrap();
         let name = if version == WireVersion::V2 { network.caip2 } else { network.name };
@@ -138,7 +138,7 @@ fn a_challenge_lists_what_is_taken_in_the_order_of_the_settings() {
     let host = Several::new();
     let (v1, v2) = (host.gate.accepts(&terms(), WireVersion::V1), host.gate.accepts(&terms(), WireVersion::V2));
     assert_eq!(networks(&v2), [BASE.caip2, CELO.caip2, CELO.caip2, ARBITRUM.caip2, SOLANA.caip2]);
-    // Its clients throw at names that they do not know.
+    // V1 clients throw at names that they do not know.
     assert_eq!(networks(&v1), ["base", "solana"]);
     assert_eq!(v2[4]["extra"], json!({ "feePayer": FEE_PAYER }));
     assert_eq!((&v2[4]["payTo"], &v1[1]["payTo"]), (&json!(SOLANA_PAY_TO), &json!(SOLANA_PAY_TO)));
@@ -153,7 +153,7 @@ fn solana_is_not_asked_for_while_nobody_completes_transactions_or_when_they_end_
     assert!(!networks(&silent.gate.accepts(&terms(), WireVersion::V2)).contains(&SOLANA.caip2));
     let slow = Terms { wall: Duration::from_secs(31), ..terms() };
     assert_eq!(networks(&Several::new().gate.accepts(&slow, WireVersion::V2)).len(), 4);
-    // Where nobody settles, nobody completes transactions, nor takes what was charged.
+    // Without facilitators, nobody completes transactions or settles metered charges.
     let nobody: Facilitators = std::iter::empty().collect();
     assert_eq!(several().accepts(&nobody, &terms(), WireVersion::V2).len(), 4);
     assert!(several().accepts(&nobody, &Terms { metered: true, ..terms() }, WireVersion::V2).is_empty());
@@ -187,7 +187,7 @@ fn a_builder_takes_a_part_of_what_the_host_does() {
     let address = |network: &Network, symbol: &str| Asset::named(network, symbol).unwrap().address.to_owned();
     assert_eq!(told(&["celo", "eip155:8453/USDC"]), [address(&BASE, "USDC"), address(&CELO, "USDC"), address(&CELO, "USDT")]);
     assert_eq!(told(&["eip155:42220/usdt"]), [address(&CELO, "USDT")]);
-    // It is not paid in what the host has stopped to take.
+    // Payouts cannot use networks that the host no longer accepts.
     assert_eq!(told(&["eip155:137"]), Vec::<String>::new());
     let config = several();
     assert!(["base", "eip155:8453", "base/USDC", "celo/USDT", "solana"].into_iter().all(|entry| config.takes(entry)));
@@ -207,7 +207,7 @@ async fn a_payment_settles_with_the_facilitator_of_its_network() {
     assert_eq!((host.base.asked(), host.celo.asked()), ((0, 0), (1, 1)));
     let told: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
     assert_eq!(told["network"], CELO.caip2);
-    // Nobody settles there.
+    // There is no facilitator for it.
     let arbitrum = host.entry(&terms(), WireVersion::V2, &ARBITRUM, "USDC");
     let usdc = Asset::named(&ARBITRUM, "USDC").unwrap();
     let refused = host.admit(WireVersion::V2, &v2(&arbitrum, signed(&payer, usdc, &payer.authorization(1)))).await;
@@ -230,7 +230,7 @@ async fn a_nonce_is_of_one_token_on_one_network() {
     assert_eq!(ids.len(), 3);
 }
 
-/// v1 names a network and no token: the signature does.
+/// V1 names a network and no token. The signature determines the token.
 #[tokio::test]
 async fn a_payment_of_v1_moves_the_token_that_was_signed_for() {
     let payer = Payer::new(1);
@@ -253,7 +253,7 @@ async fn a_transaction_of_solana_buys_one_run() {
     let bought = host.buy(WireVersion::V2, &payload).await.unwrap();
     let told: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
     assert_eq!((&told["payer"], &told["network"], &told["amount"]), (&json!(PAYER), &json!(SOLANA.caip2), &json!("10000")));
-    // Completed by another one it is the same payment, under every name that is not signed.
+    // Completed by another fee payer it is the same payment, whatever the unsigned parts.
     let mut completed = STANDARD.decode(VERSION_0).unwrap();
     completed[1..65].fill(9);
     let mut again = payload.clone();
@@ -284,7 +284,7 @@ async fn a_transaction_of_solana_is_held_against_price_and_token() {
     assert_eq!(host.solana.asked(), (0, 0));
 }
 
-/// Nobody but its facilitator can say what became of it: it is asked again with the same transaction, after a restart too.
+/// Only its facilitator knows how it ended. It is asked again with the same transaction, even after a restart.
 #[tokio::test]
 async fn an_open_settlement_of_solana_is_asked_of_its_facilitator_again() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -301,7 +301,7 @@ async fn an_open_settlement_of_solana_is_asked_of_its_facilitator_again() {
     assert!(matches!(restarted.admit(WireVersion::V2, &payload).await, Ok(Admit::Stored(..))));
 }
 
-/// A host that is not paid there any more leaves open what it cannot find out.
+/// A host that no longer accepts payments there leaves an unknown outcome open.
 #[tokio::test]
 async fn an_open_settlement_of_a_network_without_a_facilitator_stays_open() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -323,7 +323,7 @@ async fn an_open_settlement_of_a_network_without_a_facilitator_stays_open() {
     assert_eq!(gate.state(&payment).await.unwrap().unwrap().state, State::Settling);
 }
 
-/// Play money of every token is counted for itself, in micro-dollars, whatever its decimals are.
+/// Play money of every token is counted separately in micro-dollars, whatever its decimals are.
 #[tokio::test]
 async fn balances_of_different_tokens_do_not_mix() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -334,7 +334,7 @@ async fn balances_of_different_tokens_do_not_mix() {
     let has = async |asset: &Asset| ledger.balance_of(asset, &address).await.unwrap();
     assert_eq!([has(usdc).await, has(usdt).await, has(&ASSETS[0]).await], [MicroUsd(0), FUNDS, MicroUsd(0)]);
     assert_eq!(ledger.balance(&address).await.unwrap(), MicroUsd(0));
-    // The first is called by its network alone, as when there was no other.
+    // The key of the first token has only the network, as before there were others.
     ledger.faucet_of(usdc, &address, FUNDS).await.unwrap();
     let address = address.to_lowercase();
     let named = [format!("{}/{address}", CELO.caip2), format!("{}/{}/{address}", CELO.caip2, usdt.address.to_lowercase())];

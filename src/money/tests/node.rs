@@ -1,4 +1,4 @@
-//! A node of a chain that does as it is told, on a real socket.
+//! A scripted node of a chain, on a real socket.
 
 use alloy_primitives::B256;
 use axum::{Json, Router, extract::State as Shared, http::StatusCode, response::IntoResponse as _, response::Response, routing::post};
@@ -12,74 +12,70 @@ const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec33347
 const CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
 pub(super) const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
-/// What `balanceOf(address)`, `allowance(address,address)` and `PERMIT2()` are called by.
+/// Selectors of `balanceOf(address)`, `allowance(address,address)` and `PERMIT2()`.
 const BALANCE_OF: &str = "0x70a08231";
 const ALLOWANCE: &str = "0xdd62ed3e";
 const PERMIT2: &str = "0x6afdd850";
 
-/// Time between two blocks, in seconds.
 const BLOCK_SECS: u64 = 2;
 
-/// What the chain and its node are like. Nonce 1 of payer 1 is what is asked about.
+/// The state of the chain and its node. Requests concern nonce 1 of payer 1.
 #[derive(Clone)]
 pub(super) struct Chain {
     pub(super) id: u64,
-    /// Number of the newest block that will stay; it is of [`Chain::at`].
+    /// Number of the newest block that will stay. Its time is that of [`Chain::at`].
     pub(super) safe: u64,
     pub(super) at: Timestamp,
-    /// The block in which the nonce was spent, and how.
+    /// The block in which the nonce was spent, and the logs.
     pub(super) spent: Option<(u64, Vec<Value>)>,
-    /// Blocks before it are not kept.
+    /// The first block that the node keeps.
     pub(super) kept_from: u64,
-    /// The state after blocks before it is not.
+    /// The first block whose state the node keeps.
     pub(super) state_from: u64,
-    /// What the transaction that spent the nonce called: `to` and `input`.
+    /// `to` and `input` of the transaction that spent the nonce.
     pub(super) called: Option<Value>,
-    /// Most blocks whose events are looked through at once.
+    /// Maximum number of blocks per request for events.
     pub(super) most_span: u64,
-    /// Blocks whose events are more than anybody reads at once.
+    /// Number of blocks whose events exceed the maximum size of an answer.
     pub(super) heavy_span: u64,
-    /// What is answered to a method, whatever the chain is like.
+    /// A fixed answer to a method, whatever the state of the chain.
     pub(super) instead: Option<(&'static str, Value)>,
-    /// What the payer has of the token.
+    /// The payer's balance of the token.
     pub(super) balance: u64,
-    /// How much of that Permit2 may move.
+    /// The part of it that Permit2 may move.
     pub(super) allowance: u64,
-    /// Whether the contract that takes permits is on it.
+    /// Whether the contract for permits exists.
     pub(super) proxy: bool,
-    /// What the signer has to pay gas with.
+    /// The signer's balance for gas.
     pub(super) wei: u128,
-    /// Transactions of the signer that are in blocks.
+    /// Number of the signer's mined transactions.
     pub(super) used: u64,
-    /// Transactions of the signer that it sent before, and that are in no block.
+    /// Number of the signer's pending transactions of earlier runs.
     pub(super) left: u64,
-    /// What was sent, and is in no block.
+    /// Transactions that were sent and are pending.
     pub(super) pool: Vec<Bytes>,
-    /// Most transactions that it takes.
+    /// Maximum number of transactions that it accepts.
     pub(super) most_sent: usize,
-    /// The hash of what is in the newest block, and has moved the money.
+    /// Hash of the transaction in the newest block that moved the money.
     pub(super) mined: Option<B256>,
-    /// In this block.
     pub(super) mined_in: u64,
-    /// With so much gas.
     pub(super) gas_used: u64,
-    /// Whether it was reverted there.
     pub(super) reverts: bool,
-    /// The answer to a transaction that is sent, whatever becomes of it.
+    /// A fixed answer to a sent transaction, whatever becomes of it.
     pub(super) sending: Option<Sending>,
 }
 
-/// The answer of a gateway to a transaction.
+/// A gateway's answer to a transaction.
 #[derive(Clone)]
 pub(super) struct Sending {
-    /// Whether it goes to the pool.
+    /// Whether the transaction enters the pool.
     pub(super) keeps: bool,
     pub(super) status: u16,
     pub(super) body: String,
 }
 
 impl Chain {
-    /// One of 100,000 blocks, the last of which is of that time, on which nothing has happened.
+    /// Returns a chain of 100,000 blocks without transactions, the last of which is of that time.
     pub(super) fn at(at: Timestamp) -> Self {
         Self {
             id: 84_532,
@@ -215,12 +211,12 @@ impl Chain {
     }
 }
 
-/// A node, and what it was asked.
+/// A node, and the requests that it got.
 pub(super) struct Node {
     pub(super) url: String,
     pub(super) chain: Mutex<Chain>,
     pub(super) asked: Mutex<Vec<Value>>,
-    /// The method that is not answered for now.
+    /// A method whose requests are not answered for now.
     pub(super) held: watch::Sender<Option<&'static str>>,
 }
 
@@ -234,7 +230,6 @@ impl Node {
         node
     }
 
-    /// How often a method was asked for.
     pub(super) fn times(&self, method: &str) -> usize {
         self.asked.lock().unwrap().iter().filter(|question| question["method"] == method).count()
     }
@@ -270,7 +265,7 @@ pub(super) fn log(index: u32, topics: &[&str], data: &str) -> Value {
     json!({ "address": asset, "topics": topics, "data": data, "logIndex": format!("{index:#x}"), "transactionHash": TRANSACTION, "removed": false })
 }
 
-/// The logs of a transaction that uses the nonce to pay `to`, after another one of the same payer's.
+/// Returns the logs of a transaction that uses the nonce to pay `to`, after another one of the same payer.
 pub(super) fn paid(to: &str, value: u64) -> Vec<Value> {
     let (from, nonce) = (word(&Payer::new(1).address()), format!("0x{:064x}", 1));
     vec![
@@ -280,7 +275,6 @@ pub(super) fn paid(to: &str, value: u64) -> Vec<Value> {
     ]
 }
 
-/// The log of a transaction that cancels the nonce.
 pub(super) fn cancelled() -> Vec<Value> {
     vec![log(3, &[CANCELED, &word(&Payer::new(1).address()), &format!("0x{:064x}", 1)], "0x")]
 }

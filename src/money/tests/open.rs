@@ -1,15 +1,15 @@
-//! Many settlements are open at once, and some of them nobody answers for.
+//! Many settlements are open at once, and some of them get no answer.
 
 use tokio::time::Instant;
 
 use super::*;
 
-/// Between two rounds of questions.
+/// Interval between two rounds of lookups.
 const SWEEP: Duration = Duration::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl Bench {
-    /// A gate over an empty store that lets every run begin, and payers 1 to 3 with money.
+    /// Returns a gate over an empty store without limits on runs, and payers 1 to 3 with money.
     pub(super) async fn unlimited() -> Self {
         let none = FailedRuns { of_payer: None, of_address: None, of_tool: None };
         let folder = Arc::new(tempfile::tempdir().unwrap());
@@ -21,7 +21,7 @@ impl Bench {
         bench
     }
 
-    /// Payments whose settlement is open, by these nonces of each payer's.
+    /// Leaves settlements open, for these nonces of each payer, and returns their payments.
     async fn leave_open(&self, nonces: std::ops::Range<u64>) -> Vec<PaymentId> {
         self.facilitator.feel(Mood::Unsure);
         let mut open = vec![];
@@ -33,7 +33,7 @@ impl Bench {
         open
     }
 
-    /// Asks as a host does, for so long, or until it is done.
+    /// Looks up settlements as a host does, for `span` or until `done`. Returns the time until done.
     async fn ask_for(&self, span: Duration, done: impl AsyncFn() -> bool) -> Option<Duration> {
         let begun = Instant::now();
         while begun.elapsed() < span {
@@ -77,7 +77,7 @@ async fn what_nobody_answers_for_holds_up_no_other_settlement() {
 async fn once_a_facilitator_answers_again_all_that_waits_is_settled() {
     let bench = Bench::unlimited().await;
     let mut open = vec![];
-    // Begun one after the other, they are asked about at different times.
+    // They begin one after the other, so their lookups are due at different times.
     for nonces in 0..10 {
         open.extend(bench.leave_open(nonces * 9..nonces * 9 + 9).await);
         bench.ask_for(MINUTE / 3, async || false).await;

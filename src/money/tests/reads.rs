@@ -1,4 +1,4 @@
-//! What is read of a long history: what is asked for, and nothing of what was before.
+//! Reads of a long history touch only the requested rows, and none of the older ones.
 
 use tollhouse_base::id::{BuilderId, EndpointId};
 use tollhouse_store::{around::Reading, round::TURN};
@@ -10,10 +10,10 @@ use crate::{
 };
 
 const DAY: u64 = 24 * 3_600_000;
-/// Receipts that are new.
+/// Number of new receipts.
 const NEW: u64 = 20;
 
-/// Rows that each of them reads behind a history of so many days, each with so many receipts, that was folded and paid out.
+/// Counts the rows that each operation reads after a history of `days` days with `each` receipts, folded and paid out.
 async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
     let store = Reading::of(MemoryStore::new());
     let any: Arc<dyn Store> = Arc::clone(&store) as _;
@@ -72,7 +72,7 @@ async fn what_is_read_does_not_grow_with_what_was_folded_and_paid_out() {
     assert!(most.1 < 10 * NEW as usize, "{long:?}");
 }
 
-/// Rows that admins' requests and a start read of payouts, where so many builders were paid.
+/// Counts the rows that admins' requests and a start read, with this many paid builders.
 async fn reads_of_payouts(builders: u64) -> Vec<(&'static str, usize)> {
     let store = Reading::of(MemoryStore::new());
     let any: Arc<dyn Store> = Arc::clone(&store) as _;
@@ -124,13 +124,13 @@ async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row_and_none
     }
     sells(&owners[7], NOW).await;
     sales.fold_left(NOW).await.unwrap();
-    // Of an old day, and not folded yet: what is before it may be of a newer one.
+    // It is from an old day and not folded yet. The rows before it may be newer.
     sells(&owners[7], long_ago).await;
     sells(&owners[8], NOW).await;
     store.rows();
     assert_eq!(sales.host_report(since).await.unwrap().totals.paid_calls, 2);
-    // That not all are listed, one of each owner, and that there is no other owner; of two that are told or may be, the first row that is not
-    // folded, their rows, and that one has none of the days before.
+    // The check whether all are listed, one row of each owner, and the end of the owners. For two possible sellers: the
+    // first row that is not folded, their rows, and for one an empty page of the days before.
     assert_eq!(store.rows(), 1 + 50 + 1 + (1 + 2) + (1 + 1 + 1));
 
     let replica = Replica::new(Arc::new(MemoryStore::new()));
@@ -138,7 +138,8 @@ async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row_and_none
     sales.list_sellers(&replica, NOW).await.unwrap();
     store.rows();
     assert_eq!(sales.host_report(Timestamp(NOW.0 - 5 * DAY)).await.unwrap().totals.paid_calls, 2);
-    // That all are listed, those who are since then, that all of theirs is folded, and their rows.
+    // The check whether all are listed, the listed sellers, the check that all of their rows are folded, and their
+    // rows.
     assert_eq!(store.rows(), 1 + 2 + 2 + 2);
 }
 
@@ -159,7 +160,7 @@ async fn what_a_crash_left_is_folded_by_turns_that_read_no_more_of_owners_withou
     for _ in 0..2 {
         sales.fold_left(NOW).await.unwrap();
     }
-    // The last that a turn comes by: it goes backward.
+    // The last one that the sweep reaches, since it goes backward.
     sells(&owners[0]).await;
     store.rows();
     sales.fold_left(NOW).await.unwrap();

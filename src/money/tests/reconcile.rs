@@ -1,4 +1,4 @@
-//! Transfers of the chain beside the receipts of the ledger.
+//! Compares transfers on the chain with the ledger's receipts.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ async fn a_transaction_that_more_receipts_name_than_it_made_transfers_is_listed_
     named.sort_unstable();
     assert_eq!((doubled.transaction.as_str(), doubled.transfers, &doubled.receipt_ids[..]), (TRANSACTION, 1, &named[..]));
     assert!(once.unknown.is_empty() && once.missing.is_empty());
-    // One transaction may move money for several payments.
+    // One transaction can move money for several payments.
     let twice = compared(&[transfer(0), transfer(1)], &linked).await;
     assert!(twice.doubled.is_empty() && twice.unknown.is_empty(), "{twice:?}");
     let unknown = compared(&[transfer(0)], &HashMap::new()).await;

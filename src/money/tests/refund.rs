@@ -1,4 +1,4 @@
-//! What was paid is given back, once and no further, and everything that tells of money tells of it.
+//! Refunds are made once and never exceed the payment, and all records of money include them.
 
 use futures_util::future::join_all;
 use tollhouse_base::id::BuilderId;
@@ -19,10 +19,10 @@ use crate::{
     sale::{Detail, Line, Sale},
 };
 
-/// What the host keeps of each sale.
+/// The host's fee on each sale.
 const FEE: u64 = PRICE.0 / 20;
 
-/// All that is left of a credit's receipt.
+/// Returns a request to refund the rest of a credit's receipt.
 pub(super) fn refunding(receipt: &str) -> Refunding {
     Refunding { receipt: receipt.parse().unwrap(), amount: None, transaction: None, reason: None }
 }
@@ -45,7 +45,7 @@ impl Bench {
         Sales::new(Arc::clone(&self.store)).report(owner, NOW, Detail::Sums).await.unwrap().totals
     }
 
-    /// What an account has, and the host tells while it runs.
+    /// Returns an account's balance, as the running host reads it.
     async fn account(&self, name: &str) -> i128 {
         let read = ledger::read(&*self.store, 1_000, None).await.unwrap();
         assert!(read.agrees, "{read:?}");
@@ -54,7 +54,7 @@ impl Bench {
     }
 }
 
-/// A credit with money, a builder to whom it can be paid, and one sale.
+/// Creates a credit with money, a builder with payout settings, and one sale.
 async fn sold(bench: &Bench) -> (CreditId, String, BuilderId, String) {
     let Minted { token, credit } = bench.gate.credits().mint(FUNDS, "", None).await.unwrap();
     let (token, builder) = (token.unwrap(), ready_to_be_paid(&bench.payouts()).await);
@@ -77,7 +77,7 @@ async fn part_by_part_a_refund_gives_back_what_the_sale_moved_and_no_more() {
         let refund = refunds.give(&part(&receipt, micros), None).await.unwrap();
         assert_eq!((refund.refund.amount.0, refund.refunded.0), (micros, given));
         assert_eq!(balance(&bench, &credit).await, FUNDS.0 - PRICE.0 + given);
-        // The host's share goes back in the proportion of the sale, rounded down.
+        // The host's share is returned in the proportion of the sale, rounded down.
         let fees = FEE - given * FEE / PRICE.0;
         let earned = bench.sales_of(&owner).await;
         assert_eq!((earned.refunded_usd.0, earned.fees_usd.0, earned.net_usd.0), (given, fees, PRICE.0 - given - fees));
@@ -150,7 +150,7 @@ async fn a_payment_with_x402_is_refunded_by_the_transaction_that_sent_it_back() 
     let (units, before) = (i128::from(PRICE.0), bench.account("treasury").await);
     let third = Refunding { amount: Some(MicroUsd(PRICE.0 / 3)), ..sent_back(&receipt, 0xabc) };
     let given = refunds.give(&third, None).await.unwrap();
-    // However it is written, and however often it is asked for.
+    // However it is written, and however often it is requested.
     let again = Refunding { transaction: Some(format!("0x{:0>64}", "ABC")), ..refunding(&receipt) };
     let asked = join_all((0..8).map(|_| refunds.give(&again, None))).await;
     assert!(asked.iter().all(|asked| asked.as_ref().unwrap().refund == given.refund), "{asked:?}");
@@ -178,7 +178,7 @@ async fn what_is_refunded_after_its_payout_is_a_debt_that_later_sales_pay() {
     assert_eq!(bench.account(&format!("builder/{builder}")).await, -i128::from(net));
     assert!(payouts.pay_out(&builder).await.unwrap().is_none(), "nothing waits");
     ledger_agrees(&bench, "a debt").await;
-    // Of a second sale a half is given back before it is paid out: with the debt that is more than waits.
+    // Half of a second sale is refunded before it is paid out. With the debt that exceeds the unpaid earnings.
     let second = bench.sell(&owner, by_credit(&token)).await.unwrap().receipt_id;
     refunds.give(&part(&second, PRICE.0 / 2), None).await.unwrap();
     assert!(pay_out(&payouts, &builder, true).await.is_none(), "less than nothing is to be paid");
@@ -248,7 +248,7 @@ async fn a_refund_that_was_cut_off_is_made_once_when_it_is_asked_for_again() {
         }
         assert_eq!(balance(&bench, &credit).await, FUNDS.0 - PRICE.0 + 100, "{story}");
         assert_eq!(bench.sales_of(&Owner::Builder(builder.clone())).await.refunded_usd.0, PRICE.0 + 100, "{story}");
-        // A payout that withholds it is cut off, wherever that is.
+        // A payout that withholds it is interrupted at every commit.
         bench.sell(&Owner::Builder(builder.clone()), Payer::new(1).pays(2)).await.unwrap();
         for nth in 1..=4 {
             store.fail_nth(nth, fault);
@@ -272,7 +272,7 @@ async fn a_refund_that_was_tampered_with_is_named() {
     let more = refunded(&[Refund { amount: MicroUsd(3_000), ..refund.clone() }]);
     let over = refunded(&[refund.clone(), Refund { amount: PRICE, ..refund.clone() }]);
     let net = 2_000 - 2_000 / 20;
-    // (where, its key, what is there instead, what is told)
+    // (space, its key, the value there instead, the report)
     let cases = [
         (Space::Refunds, &record, None, format!("posting {posting}: tells of a refund, which is not there")),
         (Space::Refunds, &record, Some(more), format!("posting {posting}: its refund tells of 3000, it moves 2000 (off by 1000)")),
@@ -330,7 +330,7 @@ async fn sales_of_a_version_without_refunds_are_counted() {
     assert_eq!((earned.calls, earned.gross_usd.0, earned.net_usd.0, earned.refunded_usd.0), (6, 1_000, 960, 0));
 }
 
-/// One that was entered twice by mistake was taken for both without a word.
+/// Regression test: a transaction that was entered twice by mistake counted for both without a warning.
 #[tokio::test]
 async fn a_transaction_that_is_recorded_for_two_refunds_is_warned_of() {
     let bench = Bench::new().await;

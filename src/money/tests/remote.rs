@@ -1,4 +1,4 @@
-//! An HTTP facilitator that misbehaves, on a real socket.
+//! A misbehaving HTTP facilitator, on a real socket.
 
 mod looked_up;
 mod supported;
@@ -23,15 +23,15 @@ use crate::facilitator::{
     kind::remote::{HttpFacilitator, Patience},
 };
 
-/// What a server says next.
+/// The next answer of a server.
 #[derive(Clone)]
 enum Says {
     Text(u16, String),
-    /// Nothing at all.
+    /// No answer at all.
     Silence,
 }
 
-/// A server whose answers are written beforehand; the last one is repeated.
+/// A server with scripted answers. The last one is repeated.
 struct Server {
     answers: Mutex<VecDeque<Says>>,
     asked: Mutex<Vec<(String, Value)>>,
@@ -86,7 +86,7 @@ fn refuses(reason: &str) -> Says {
 
 const SHORT: Patience = Patience { verify: Duration::from_secs(1), settle: Duration::from_secs(1), again: Duration::ZERO };
 
-/// A facilitator at `url`, which is given up after a second and not asked again in a call.
+/// Returns a facilitator at `url` with a time-out of one second and no retries during a call.
 fn at(url: &str, node: Option<&Node>) -> HttpFacilitator {
     let node = node.map(|node| Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap()));
     let facilitator = HttpFacilitator::new(url, &FacilitatorAccess::default(), node, Clock::fixed(NOW)).unwrap();
@@ -164,13 +164,14 @@ async fn a_clear_yes_settles_and_a_clear_no_refuses() {
     for reason in ["invalid_exact_evm_signature", "insufficient_funds", "invalid_exact_evm_insufficient_balance"] {
         let outcome = settle(refuses(reason)).await;
         assert!(matches!(&outcome, SettleOutcome::Refused { reason: code, .. } if code == reason), "{outcome:?}");
-        // x402-rs says it under 400.
+        // x402-rs sends it with status 400.
         let outcome = settle(says(400, json!({ "success": false, "errorReason": reason, "transaction": "" }))).await;
         assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
     }
 }
 
-/// A payer was told that nobody knows, and the payment was held, although it had never left the host.
+/// Regression test: a payer learned that the outcome was unknown, and the payment was held, although it had never left
+/// the host.
 #[tokio::test]
 async fn where_there_is_no_connection_nothing_was_sent() {
     let outcome = at("http://127.0.0.1:1", None).settle(&Payer::new(1).payment(1), &begun()).await;
@@ -205,7 +206,7 @@ async fn a_failure_that_may_pass_is_asked_again_with_the_identical_payload() {
     assert!(asked.len() == 6 && asked.iter().all(|question| *question == asked[0]), "{asked:?}");
 }
 
-/// A facilitator whose only signer gives two transactions the same nonce where one is not sent yet.
+/// A facilitator with one signer, which gives two concurrent transactions the same nonce.
 #[tokio::test]
 async fn settlements_that_fail_because_they_come_together_are_sent_one_after_another() {
     let asked = Arc::new(Mutex::new((0, 0)));
@@ -245,12 +246,12 @@ async fn what_asking_again_cannot_change_is_not_asked_again() {
         let server = Server::saying([refuses("unexpected_settle_error"), refuses("invalid_exact_evm_transaction_failed"), last]).await;
         let outcome = patient(&server).settle(&Payer::new(1).payment(1), &begun()).await;
         let asked = server.asked().len();
-        // A "no" of the first question is one; of a later one it says nothing of the first.
+        // A refusal of the first request counts. One of a later request says nothing about the first.
         assert!(matches!((&outcome, asked), (SettleOutcome::Refused { .. }, 1) | (SettleOutcome::Unknown(_), 3)), "{asked}: {outcome:?}");
     }
 }
 
-/// A run of the transfer fails where the balance is too small, and likewise where the money has moved.
+/// A simulation of the transfer fails if the balance is too small, and also if the money has already moved.
 #[tokio::test]
 async fn a_failed_simulation_is_asked_of_the_chain_before_it_is_final() {
     let fails = || refuses("invalid_exact_evm_transaction_simulation_failed");
@@ -414,7 +415,8 @@ async fn the_chain_has_the_last_word_on_a_used_nonce() {
     }
 }
 
-/// A repeated question was refused because the first had moved the money: the payer had paid for nothing.
+/// Regression test: a repeated request was refused because the first one had moved the money, so the payer had paid for
+/// nothing.
 #[tokio::test]
 async fn a_no_to_a_repeated_question_is_not_the_end() {
     for reason in ["invalid_exact_evm_insufficient_balance", "invalid_exact_evm_payload_authorization_valid_before"] {
@@ -457,8 +459,8 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     assert!(asked[2].1 == asked[1].1 && asked[3].1 == asked[1].1, "the identical payload");
 }
 
-/// A facilitator whose verification does not look at the nonce lets it through, and a chain that is asked about the
-/// settlement that failed tells of the transfer of the day before.
+/// A facilitator that does not check the nonce accepts the payment, and the chain then reports the transfer of the day
+/// before.
 #[tokio::test]
 async fn a_nonce_that_is_signed_for_again_buys_nothing_by_the_transfer_that_was() {
     let valid = || says(200, json!({ "isValid": true }));

@@ -1,14 +1,14 @@
-//! Replicas of one store: each leaves the payments of the others alone while they live, and takes up what they leave.
+//! Replicas of one store: each leaves the payments of live replicas alone, and takes over those of stopped ones.
 
 use tollhouse_replica::Followed;
 use tollhouse_store::Change;
 
 use super::*;
 
-/// As long as a lease lasts.
+/// Duration of a lease.
 const LEASE_MS: u64 = 3_000;
 
-/// Nothing is held in memory here.
+/// A follower without state.
 struct Nothing;
 
 #[async_trait]
@@ -23,7 +23,7 @@ impl Followed for Nothing {
 }
 
 impl Bench {
-    /// A replica of this store, that has its lease.
+    /// Returns a replica of this store that has its lease.
     async fn replica_of(store: Arc<dyn Store>, clock: Clock) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let bench = Self::assemble(config(), store, clock, Arc::new(Signer::open(folder.path()).unwrap()), folder);
@@ -31,20 +31,20 @@ impl Bench {
         bench
     }
 
-    /// Another one beside it.
+    /// Returns another replica of the same store.
     async fn another(&self) -> Self {
         let other = self.restarted();
         other.renew().await;
         other
     }
 
-    /// What nobody holds is followed no further than this: a test has the clock, and says when leases are renewed.
+    /// Renews the lease. The test controls the clock, and decides when leases are renewed.
     async fn renew(&self) {
         self.replica.follow(Arc::new(Nothing)).await.unwrap();
     }
 }
 
-/// So much time goes by since the beginning, in which these renew their leases.
+/// Moves the clock to `millis` after the start, while these replicas renew their leases.
 async fn pass(millis: u64, living: &[&Bench]) {
     for step in [millis / 3, millis * 2 / 3, millis] {
         living[0].clock.set(NOW.plus_millis(step));
@@ -62,7 +62,7 @@ async fn two() -> (Bench, Bench) {
     (one, other)
 }
 
-/// The process ends in the midst of a call: nothing of it is dropped.
+/// Ends the process during a call: nothing of it is dropped.
 fn dies(admission: Admission) -> PaymentId {
     let id = admission.id().clone();
     std::mem::forget(admission);
@@ -126,7 +126,7 @@ async fn one_replica_asks_about_what_a_dead_one_left_and_whoever_comes_back_leav
     other.facilitator.feel(Mood::Unsure);
     other.gate.tick().await.unwrap();
     assert_eq!((other.state(&id).await, other.gate.open_intents()), (Some(State::Settling), 1), "taken up");
-    // Both would find that it was settled, and ask nobody: it is another's.
+    // Both would find it settled. But they do not look it up, because it belongs to another one.
     for bench in [&third, &one] {
         bench.renew().await;
         bench.facilitator.feel(Mood::Honest);
@@ -152,14 +152,15 @@ async fn who_comes_back_after_its_lease_does_not_settle_what_was_released() {
     assert_eq!((other.earned().await, other.receipts().await.len()), (PRICE.0, 1));
 }
 
-/// Stopped between its intent and the transfer, it is told that the nonce is spent: by who has taken its payment up.
+/// A replica that stalled between its intent and the transfer gets the refusal that the nonce is spent, by the replica
+/// that took over its payment.
 #[tokio::test]
 async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     let clock = Clock::fixed(NOW);
     let inner = Arc::new(MemoryStore::shared(clock.clone()));
     let other = Bench::replica_of(Arc::clone(&inner) as _, clock.clone()).await;
     other.fund().await;
-    // Behind the lease, the reservation and the intent.
+    // After the lease, the reservation and the intent.
     let stopped = Interrupted::before_commit(4, inner);
     let one = Bench::replica_of(Arc::clone(&stopped) as _, clock).await;
     let other = Arc::new(other);
@@ -180,7 +181,7 @@ async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
 }
 
-/// Two hosts that hold balances together, and a payer who has money for so many calls.
+/// Returns two hosts that share held balances, and a payer who can afford this many calls.
 async fn holding(calls: u64) -> (Bench, Bench, Payer) {
     let (one, other) = two().await;
     pass(LEASE_MS, &[&one, &other]).await;
@@ -244,7 +245,7 @@ async fn who_was_away_itself_takes_nobody_for_gone_as_long_as_a_lease_lasts() {
     let (one, other) = two().await;
     let admission = one.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
-    // The store was away for all.
+    // The store was unavailable to all.
     other.clock.set(NOW.plus_millis(2 * LEASE_MS));
     other.gate.tick().await.unwrap();
     other.renew().await;

@@ -1,4 +1,4 @@
-//! Routes of an API in the shape of LI.FI's.
+//! Routes of an API like LI.FI's.
 
 use std::sync::{Arc, Mutex};
 
@@ -38,7 +38,7 @@ fn due() -> Due {
     Due::of("eip155:8453", USDC, 2_000_000).unwrap()
 }
 
-/// An API that answers so, and what it was asked.
+/// Starts an API with this answer. The second value collects the requests.
 async fn api(status: StatusCode, body: String) -> (RemoteRoutes, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(vec![]));
     let heard = Arc::clone(&asked);
@@ -60,7 +60,7 @@ async fn an_offer_is_told_with_all_that_it_costs() {
     let query = format!("key-1 fromChain=1&toChain=8453&fromToken=ETH&toToken={USDC}&toAmount=2000000&fromAddress={WALLET}");
     assert_eq!(*asked.lock().unwrap(), [query]);
     assert!(!route.indicative);
-    // What goes in, rounded up, the gas, and the fee that is not taken out of it.
+    // The input, rounded up, the gas, and the fee that is not included in it.
     assert_eq!((route.estimated_cost.all_in_usd, route.estimated_cost.cost_usd), (MicroUsd(3_000_001), MicroUsd(1_000_001)));
     assert_eq!((&*route.start.amount, &*route.start.asset, route.route.seconds), ("0.0008", "ETH", 12));
     assert_eq!((route.route.steps[0].kind, route.route.steps[0].by.as_deref()), ("bridge", Some("Across")));

@@ -1,4 +1,4 @@
-//! What the last commit of a paid call leaves its owner: the sale, what waits to be paid out, events.
+//! The rows that the last commit of a paid call writes for its owner: the sale, unpaid earnings, events.
 
 use tollhouse_base::id::BuilderId;
 use tollhouse_event::{Event, EventQuery, Kind};
@@ -13,7 +13,7 @@ fn builder() -> Owner {
     Owner::Builder("bld_01J00000000000000000000000".parse::<BuilderId>().unwrap())
 }
 
-/// A closing of a builder's call, with a fee of its own.
+/// Returns the closing of a builder's call with a fee.
 fn closing() -> Vec<u8> {
     let mut closing: serde_json::Value = serde_json::from_slice(&draft()).unwrap();
     closing["owner"] = json!(builder());

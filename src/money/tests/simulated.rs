@@ -1,4 +1,4 @@
-//! The simulated facilitator checks what a chain checks, and moves what was signed.
+//! The simulated facilitator makes the checks of a chain, and moves the signed amount.
 
 use tollhouse_store::faulty::{Fault, FaultyStore};
 use tollhouse_tool::MicroUsd;
@@ -6,13 +6,13 @@ use tollhouse_tool::MicroUsd;
 use super::*;
 use crate::facilitator::kind::ledger::MAX_FAUCET;
 
-/// Verifies a payment whose authorisation was changed before it was signed.
+/// Verifies a payment whose authorization was changed before it was signed.
 async fn verdict(bench: &Bench, change: impl FnOnce(&mut Authorization)) -> Verdict {
     let mut authorization = Payer::new(1).authorization(1);
     change(&mut authorization);
     let payment = decode(&Payer::new(1).payload(&authorization)).unwrap();
     let verdict = bench.facilitator.verify(&payment).await;
-    // What does not verify does not settle either.
+    // A payment that is not valid does not settle either.
     match (&verdict, bench.facilitator.settle(&payment, &begun()).await) {
         (Verdict::Valid, SettleOutcome::Settled(_)) => {}
         (Verdict::Invalid { reason, .. }, SettleOutcome::Refused { reason: again, .. }) => assert_eq!(reason, &again),
@@ -95,7 +95,7 @@ async fn exactly_the_amount_moves_and_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn settlements_that_arrive_together_lose_no_money() {
     let bench = Arc::new(Bench::new().await);
-    // 120 authorisations of 10,000 out of 1,000,000, each twice: 100 can settle.
+    // 120 authorizations of 10,000 out of 1,000,000, each twice: 100 can settle.
     let tasks: Vec<_> = (0..240)
         .map(|n| {
             let bench = Arc::clone(&bench);
@@ -139,7 +139,7 @@ async fn the_faucet_has_bounds() {
         assert!(matches!(bench.ledger.faucet(wrong, PRICE).await, Err(LedgerError::Address(_))), "{wrong}");
     }
     assert_eq!(bench.ledger.faucet(&address, MAX_FAUCET).await.unwrap(), MAX_FAUCET);
-    // An address is the same in every case.
+    // Addresses are case-insensitive.
     assert_eq!(bench.ledger.faucet(&address.to_lowercase(), PRICE).await.unwrap().0, MAX_FAUCET.0 + PRICE.0);
 }
 

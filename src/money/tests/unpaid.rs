@@ -1,10 +1,11 @@
-//! Runs that nobody pays for: those under way count, so do those whose settlement is open, and a balance lets in what it pays for.
+//! Limits on unpaid runs: runs in flight and those with open settlements count, and a balance admits only what it pays
+//! for.
 
 use super::*;
 
 const PAYER_LIMIT: u64 = 30;
 
-/// The limit that a payment was refused by.
+/// Returns the limit that refused a payment.
 fn bound(admit: Result<Admit, Refusal>) -> Bound {
     match admit {
         Err(Refusal::Slowed(slowed)) => slowed.bound,
@@ -13,7 +14,7 @@ fn bound(admit: Result<Admit, Refusal>) -> Bound {
 }
 
 impl Bench {
-    /// A payer who has money for so many calls.
+    /// Returns a payer who can afford this many calls.
     async fn payer(&self, seed: u8, calls: u64) -> Payer {
         let payer = Payer::new(seed);
         self.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
@@ -21,7 +22,7 @@ impl Bench {
     }
 }
 
-/// One cent was shown 57 times at once, and moved away while the runs ended: 741 runs, 13 paid.
+/// Regression test: one cent was used 57 times at once, and moved away while the runs ended: 741 runs, 13 paid.
 #[tokio::test]
 async fn no_more_runs_are_under_way_than_the_payers_balance_pays_for() {
     let bench = Bench::new().await;
@@ -31,7 +32,7 @@ async fn no_more_runs_are_under_way_than_the_payers_balance_pays_for() {
         assert_eq!(bound(bench.admit(payer.pays(nonce)).await), Bound::Balance, "{nonce}");
     }
     assert_eq!(bench.balance(&payer.address()).await, 2 * PRICE.0);
-    // One that is released makes place for another, and so does one that was paid for where money is left.
+    // A released run makes room for another one, and so does a paid one if money is left.
     admissions.pop().unwrap().release().await;
     let again = bench.run(payer.pays(3)).await;
     bench.settle(again).await.unwrap();
@@ -58,7 +59,7 @@ async fn runs_under_way_of_one_payer_are_no_more_than_may_fail() {
     drop(bench.run(Payer::new(1).pays(100)).await);
 }
 
-/// 539 calls ended as `settlement_unknown` in a minute, and none of them counted.
+/// Regression test: 539 calls ended as `settlement_unknown` in a minute, and none of them counted.
 #[tokio::test]
 async fn settlement_that_is_not_known_counts_as_unpaid_until_it_is_found_settled() {
     let bench = Bench::new().await;
@@ -77,7 +78,8 @@ async fn settlement_that_is_not_known_counts_as_unpaid_until_it_is_found_settled
     drop(bench.run(payer.pays(99)).await);
 }
 
-/// A wallet said yes before the work and used up its gas after it: 713 runs in 64 s, and none of them counted.
+/// Regression test: a wallet accepted before the run and used up its gas after it: 713 runs in 64 s, and none of them
+/// counted.
 #[tokio::test]
 async fn run_of_a_contract_that_nobody_settles_counts_as_unpaid() {
     let bench = Bench::new().await;
@@ -107,7 +109,8 @@ async fn balance_is_held_while_a_settlement_is_open() {
     assert_eq!(bench.gate.purses_held(), 0);
 }
 
-/// Its chain showed that the money had moved, and the host held it once more until the settlement was known to have ended.
+/// Regression test: the chain showed that the money had moved, but the host held the same amount until the settlement
+/// had ended.
 #[tokio::test]
 async fn balance_is_free_as_soon_as_the_nonce_of_an_open_settlement_is_spent() {
     let bench = Bench::new().await;
@@ -127,7 +130,8 @@ async fn balance_is_free_as_soon_as_the_nonce_of_an_open_settlement_is_spent() {
     drop((first, second));
 }
 
-/// A settlement was taken up after a restart: nothing remembered what it had burned, once it was found settled.
+/// Regression test: a settlement was taken over after a restart and found settled, but the count of its burned gas was
+/// forgotten.
 #[tokio::test]
 async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
     let bench = Bench::new().await;
@@ -147,7 +151,7 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
     assert_eq!(restarted.gate.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
 }
 
-/// A wallet used 947,000 gas in each settlement, paid $0.000001, and nothing counted.
+/// Regression test: a wallet used 947,000 gas in each settlement, paid $0.000001, and nothing counted.
 #[tokio::test]
 async fn gas_beyond_an_ordinary_settlement_counts_for_its_payer_though_it_paid() {
     let bench = Bench::new().await;
@@ -164,7 +168,7 @@ async fn gas_beyond_an_ordinary_settlement_counts_for_its_payer_though_it_paid()
     assert_eq!((&told["burnedLastHour"], &told["revertedLastHour"]), (&json!(1_494_000), &json!(0)), "{told}");
 }
 
-/// A forged payment that names somebody else takes nothing of theirs.
+/// A forged payment that names somebody else takes none of their slots.
 #[tokio::test]
 async fn payments_that_do_not_verify_take_no_place() {
     let bench = Bench::new().await;
@@ -178,7 +182,7 @@ async fn payments_that_do_not_verify_take_no_place() {
     assert_eq!(bench.buy(victim.pays(1_000)).await.body, ANSWER);
 }
 
-/// One cent in six purses ran a tool 384 times in twelve seconds.
+/// Regression test: one cent in six wallets ran a tool 384 times in twelve seconds.
 #[tokio::test]
 async fn fresh_payers_run_one_tool_a_hundred_times_a_minute_and_its_customers_are_served() {
     let bench = Bench::new().await;
@@ -204,7 +208,7 @@ async fn fresh_payers_run_one_tool_a_hundred_times_a_minute_and_its_customers_ar
     assert!(matches!(elsewhere, Ok(Admit::Run(_))), "{}", what(&elsewhere));
 }
 
-/// Whoever is first holds all of the balance, and the others join instead of being refused.
+/// The first request holds the whole balance, and the others join it instead of being refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_payment_that_takes_the_whole_balance_is_joined_by_its_twins() {
     let bench = Arc::new(Bench::new().await);
@@ -229,7 +233,7 @@ async fn one_payment_that_takes_the_whole_balance_is_joined_by_its_twins() {
 }
 
 impl Bench {
-    /// Asks about all that is open, whenever its time is.
+    /// Looks up all open settlements, even if they are not due.
     pub(crate) async fn restart_questions(&self) {
         self.gate.recover().await.unwrap();
         self.gate.tick().await.unwrap();

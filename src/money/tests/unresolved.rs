@@ -1,10 +1,10 @@
-//! Settlements of which nobody says how they ended: asked about for a day, and then an admin's.
+//! Settlements without a known outcome are looked up for a day, and then an admin decides.
 
 use super::*;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// A payment whose settlement nobody has answered for since a day.
+/// Returns a payment whose settlement got no answer for a day.
 async fn unresolved() -> (Bench, PaymentId) {
     let bench = Bench::new().await;
     bench.facilitator.feel(Mood::Unsure);
@@ -20,7 +20,7 @@ async fn unresolved() -> (Bench, PaymentId) {
 }
 
 impl Bench {
-    /// Asks about all that is open, whenever its time is.
+    /// Looks up all open settlements, even if they are not due.
     async fn asks(&self) {
         self.gate.recover().await.unwrap();
         self.gate.tick().await.unwrap();
@@ -31,14 +31,14 @@ impl Bench {
     }
 }
 
-/// With an `http` facilitator and no node it was asked every five minutes for ever.
+/// Regression test: with an `http` facilitator and no node it was looked up every five minutes forever.
 #[tokio::test]
 async fn settlement_that_nobody_answers_for_is_asked_about_for_a_day() {
     let (bench, id) = unresolved().await;
     assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Unresolved), 0));
     assert_eq!(bench.gate.purses_held(), 0);
     assert_eq!(count_unresolved(&*bench.store, 10).await.unwrap(), 1);
-    // Whoever asks would hear now that nothing moved, and settle.
+    // A lookup would now find that nothing moved, and settle.
     bench.facilitator.feel(Mood::Honest);
     bench.asks().await;
     let restarted = bench.restarted();
@@ -67,7 +67,7 @@ async fn owner_of_the_tool_hears_once_that_a_settlement_is_unresolved() {
     assert_eq!((&told[0]["data"]["paymentId"], &told[0]["endpointSlug"]), (&json!(id), &json!("sum-up")));
 }
 
-/// The JSON of an event's row.
+/// Parses the JSON of an event's row.
 fn event(bytes: &[u8]) -> Option<Value> {
     let from = bytes.iter().position(|byte| *byte == b'{')?;
     serde_json::from_slice(&bytes[from..]).ok()
@@ -120,7 +120,7 @@ async fn one_transaction_resolves_one_settlement() {
 #[tokio::test]
 async fn unresolved_settlement_that_was_not_paid_is_refused() {
     let (bench, id) = unresolved().await;
-    // The facilitator in force has no chain to ask.
+    // The facilitator in force has no chain to read.
     let undecided = bench.resolve(&id, Resolution::LookUp).await;
     assert!(matches!(undecided, Err(ResolutionError::Undecided(_))), "{undecided:?}");
     assert_eq!(bench.state(&id).await, Some(State::Unresolved));

@@ -9,7 +9,7 @@ fn upfront() -> Terms {
     Terms { settle: SettleTime::Before, ..terms() }
 }
 
-/// What a v2 client sends that accepts the flow.
+/// Returns the payment of a v2 client that accepts the flow.
 fn pays(seed: u8, nonce: u64) -> Offered {
     let payer = Payer::new(seed);
     let mut payload = payer.payload(&payer.authorization(nonce));
@@ -39,7 +39,7 @@ impl Bench {
         self.gate.settle_before(admission, &closing()).await
     }
 
-    /// Begins another run of what is owed.
+    /// Begins another run for an owed answer.
     async fn again(&self, offered: Offered) -> OwedRun {
         match self.admit_upfront(offered).await {
             Ok(Admit::Owed(owed)) => self.gate.resume(owed, &upfront(), Request::from(REQUEST)).await.unwrap().expect("nobody was faster"),
@@ -138,7 +138,7 @@ async fn restart_during_a_run_lets_the_payer_run_again() {
     after.gate.recover().await.unwrap();
     after.gate.tick().await.unwrap();
     let again = after.again(pays(1, 1)).await;
-    // The run of before has not heard of it.
+    // The earlier run has not noticed.
     let (lost, _) = cut.deliver(answer(b"{}"), &delivery(false)).await.unwrap_err();
     assert!(matches!(lost, StoreError::Conflict), "{lost:?}");
     again.deliver(answer(ANSWER), &delivery(true)).await.unwrap();

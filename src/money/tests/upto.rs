@@ -1,4 +1,4 @@
-//! Payments by the scheme `upto`: a permit for the most, of which what was charged is taken.
+//! Payments with the scheme `upto`: a permit for a maximum, from which the charge is taken.
 
 mod permits;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 const METER: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
-/// The most that is asked for.
+/// The maximum price.
 pub(super) const MOST: MicroUsd = MicroUsd(50_000);
 
 fn metered() -> Terms {
@@ -46,7 +46,7 @@ pub(super) fn paid(payer: &Payer, authorization: &Value) -> Value {
     json!({ "x402Version": 2, "accepted": requirements(), "payload": { "signature": signature, "permit2Authorization": authorization } })
 }
 
-/// The payment as a facilitator sees it.
+/// Returns the payment as a facilitator sees it.
 fn payment(payload: &Value) -> Payment {
     Shown::decode(WireVersion::V2, &payload.to_string()).unwrap().matching(&metered(), vec![requirements()]).unwrap()
 }
@@ -55,14 +55,14 @@ async fn admit(bench: &Bench, payload: &Value) -> Result<Admit, Refusal> {
     bench.gate.admit(&metered(), offer(payload), REQUEST).await
 }
 
-/// Pays, and is charged this.
+/// Pays, and charges this amount.
 async fn charged(bench: &Bench, payload: &Value, amount: MicroUsd) -> Result<StoredAnswer, SettleError> {
     let mut admission = run(admit(bench, payload).await);
     admission.charge(amount);
     bench.settle(admission).await
 }
 
-/// As viem 2.57 hashes it.
+/// Compares with the hashes of viem 2.57.
 #[test]
 fn hashes_are_those_of_viem() {
     let authorization = json!({
@@ -88,12 +88,12 @@ async fn what_was_charged_is_taken_and_the_rest_stays() {
     let told: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
     assert_eq!((&told["success"], &told["amount"]), (&json!(true), &json!("12345")));
     assert_eq!((bench.earned().await, bench.balance(&payer.address()).await), (12_345, FUNDS.0 - 12_345));
-    // It buys one run, whatever is left of what it permits.
+    // It buys one run, whatever is left of the permitted amount.
     stored(admit(&bench, &payload).await);
     assert_eq!(bench.earned().await, 12_345);
 }
 
-/// Spelled in another way it has the same signature, and would have another name.
+/// With another spelling it would have the same signature but another id.
 #[tokio::test]
 async fn a_permit_has_one_spelling_so_it_buys_one_run() {
     let bench = Bench::new().await;
@@ -111,7 +111,7 @@ async fn a_permit_has_one_spelling_so_it_buys_one_run() {
     bench.settle(first).await.unwrap();
 }
 
-/// The nonces of permits and of transfers are two lists.
+/// Permits and transfers have separate nonces.
 #[tokio::test]
 async fn a_permit_and_a_transfer_of_one_nonce_are_two_payments_and_so_are_permits_of_two() {
     let bench = Bench::new().await;
@@ -176,7 +176,7 @@ async fn a_permit_that_is_not_what_is_asked_for_is_refused() {
     assert_eq!(bench.earned().await, 0);
 }
 
-/// Neither scheme takes what was signed for the other.
+/// Neither scheme accepts what was signed for the other.
 #[tokio::test]
 async fn a_permit_is_no_transfer_and_a_transfer_no_permit() {
     let (bench, payer) = (Bench::new().await, Payer::new(1));
@@ -204,7 +204,7 @@ async fn a_crash_after_the_charge_settles_what_was_charged() {
 
 type Asked = Arc<Mutex<Vec<Value>>>;
 
-/// It is asked to verify the most, and to settle what was charged of the same payload.
+/// It is asked to verify the maximum, and to settle the charge, with the same payload.
 #[tokio::test]
 async fn a_facilitator_is_asked_to_settle_what_was_charged() {
     async fn answer(Shared(asked): Shared<Asked>, Json(question): Json<Value>) -> Json<Value> {

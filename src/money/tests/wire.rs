@@ -1,4 +1,4 @@
-//! Challenges that stock clients read, and headers that nobody should have sent.
+//! Challenges for stock clients, and invalid headers.
 
 use super::*;
 use crate::x402::wire::Question;
@@ -153,7 +153,7 @@ fn malformed_headers_are_refused_with_a_reason() {
             assert_eq!(refused, "invalid_x402_version", "{header}");
         }
     }
-    // Each version has a header of its own.
+    // Each version has its own header.
     assert_eq!(reason(shown(WireVersion::V1, &paid().to_string(), &terms(), &config())), "invalid_x402_version");
 }
 
@@ -187,7 +187,7 @@ fn every_missing_or_mistyped_field_is_refused() {
         for wrong in [json!(null), json!([]), json!({}), json!(7), json!(""), json!("0x"), json!(true), json!([null])] {
             let mut payload = original.clone();
             *payload.pointer_mut(pointer).unwrap() = wrong.clone();
-            // A signature is the facilitator's to read; every other field is checked here.
+            // The facilitator checks the signature. Every other field is checked here.
             if !(pointer.ends_with("/signature") && wrong.is_string()) {
                 reason(decode(&payload));
             }
@@ -291,7 +291,7 @@ fn a_signature_with_v_0_or_1_is_settled_with_27_or_28() {
     assert_eq!(payment.payload["payload"]["signature"], json!(usual), "as it is settled");
     let (transfer, signature) = payment.transfer().unwrap();
     assert!(signature == usual && payment.by_key(&transfer, signature));
-    // What no key signed may be a contract wallet's, whose last byte is its own.
+    // A signature that is not by a key may be a contract wallet's, whose last byte has another meaning.
     payload["payload"]["authorization"]["validBefore"] = json!("99999999999");
     assert_eq!(decode(&payload).unwrap().payload["payload"]["signature"], json!(small));
 }

@@ -1,6 +1,7 @@
-//! The bazaar extension: how a tool is asked, for directories that list what is paid for.
+//! The bazaar extension: describes how to call a tool, for directories of paid resources.
 //!
-//! They hold `info` against `schema` first, and list nothing that does not fit; so each tool has a [sample](Sampled) of its input.
+//! Directories validate `info` against `schema` first, and list nothing that does not match. So each tool has a
+//! [sample](Sampled) of its input.
 
 use serde_json::{Map, Value, json};
 use tollhouse_tool::nests;
@@ -11,23 +12,24 @@ use crate::{Terms, Way, terms::short};
 /// Name of the extension.
 pub(crate) const BAZAAR: &str = "bazaar";
 
-/// How much of a tool's schemas is told.
+/// The level of detail of a tool's schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// All of it, and samples.
+    /// Input and output schemas, with samples.
     Full,
-    /// Of its input.
+    /// The input schema.
     Input,
-    /// That there are such.
+    /// No schemas.
     Short,
 }
 
 impl Detail {
-    /// The most first.
+    /// All levels, most detailed first.
     const ALL: [Self; 3] = [Self::Full, Self::Input, Self::Short];
 }
 
-/// The way in which the `input` of an entry says that a tool is asked; `None` for another tool's, and for what no entry says.
+/// Returns the way of calling a tool that the `input` of an entry describes. `None` for another tool, or if it
+/// describes none.
 pub(super) fn way_of(input: &Value, terms: &Terms) -> Option<Way> {
     match (input["type"].as_str()?, input["method"].as_str()) {
         ("http", Some("GET")) => input.get("queryParams").map(|_| Way::Get),
@@ -37,14 +39,14 @@ pub(super) fn way_of(input: &Value, terms: &Terms) -> Option<Way> {
     }
 }
 
-/// The entry with as much detail as fits in so many bytes; the shortest where none does.
+/// Returns the most detailed entry that fits in `bytes`, or the shortest if none does.
 pub(super) fn entry_within(terms: &Terms, way: Way, bytes: usize) -> Value {
     let mut entries = Detail::ALL.iter().map(|detail| entry(terms, way, *detail));
     let fitting = entries.find(|entry| entry.to_string().len() <= bytes);
     fitting.unwrap_or_else(|| entry(terms, way, Detail::Short))
 }
 
-/// The entry of a tool that is asked in this way.
+/// Builds the entry for calling a tool this way.
 pub(super) fn entry(terms: &Terms, way: Way, detail: Detail) -> Value {
     let mut shared = Map::new();
     let input = match detail {
@@ -83,7 +85,7 @@ pub(super) fn entry(terms: &Terms, way: Way, detail: Detail) -> Value {
     json!({ "info": info, "schema": schema })
 }
 
-/// Over HTTP, with the input in this member.
+/// Describes a call over HTTP, with the input in `member`.
 fn asked(method: &str, member: &str, input: Sampled, shared: &mut Map<String, Value>) -> (Value, Value) {
     let mut info = json!({ "type": "http", "method": method });
     info[member] = input.sample;
@@ -92,7 +94,7 @@ fn asked(method: &str, member: &str, input: Sampled, shared: &mut Map<String, Va
     (info, json!({ "type": "object", "properties": properties, "required": ["type", "method"] }))
 }
 
-/// As a tool of MCP, whose schema is told rather than held to anything.
+/// Describes a call as an MCP tool, whose schema is informative only.
 fn named(terms: &Terms, input: Sampled) -> (Value, Value) {
     let inner = match input.schema.as_object() {
         Some(members) if !members.is_empty() => input.schema,
@@ -117,8 +119,8 @@ fn named(terms: &Terms, input: Sampled) -> (Value, Value) {
     (info, json!({ "type": "object", "properties": properties, "required": ["type", "toolName", "inputSchema"] }))
 }
 
-/// A schema as a part of a larger one: its definitions are `shared` at the root, where its references look for them. Anything fits
-/// what would not mean the same there.
+/// Embeds a schema into a larger one. Its definitions become `shared` at the root, where its references point. A schema
+/// that would change its meaning there is replaced by one that accepts everything.
 fn embedded(schema: &Value, shared: &mut Map<String, Value>) -> Value {
     let Value::Object(members) = schema else { return schema.clone() };
     let definitions = ["$defs", "definitions"];

@@ -1,4 +1,4 @@
-//! EIP-3009 `TransferWithAuthorization` under EIP-712: who signed it.
+//! EIP-3009 `TransferWithAuthorization` signed with EIP-712, and verification of its signature.
 
 use std::borrow::Cow;
 
@@ -20,25 +20,25 @@ sol! {
     }
 }
 
-/// An EIP-3009 authorisation, as texts.
+/// An EIP-3009 authorization, with its fields as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Authorization {
-    /// Who pays.
+    /// The payer.
     pub from: String,
-    /// Who is paid.
+    /// The recipient.
     pub to: String,
-    /// In the token's smallest unit, decimal.
+    /// The amount in the token's smallest unit, decimal.
     pub value: String,
-    /// In seconds since 1970, decimal; it is worth nothing before.
+    /// The time from which it is valid, in seconds since 1970, decimal.
     pub valid_after: String,
-    /// In seconds since 1970, decimal; it is worth nothing from then on.
+    /// The time when it expires, in seconds since 1970, decimal.
     pub valid_before: String,
-    /// 32 bytes in hex, which the token takes once.
+    /// 32 bytes in hex. The token accepts each nonce once.
     pub nonce: String,
 }
 
-/// An authorisation with its fields as numbers.
+/// An authorization with its fields as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub(crate) from: Address,
@@ -50,7 +50,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// The transfer in `authorization`; `None` when a field is no number or address.
+    /// Parses an authorization. `None` if a field is not a valid number or address.
     pub(crate) fn parse(authorization: &Authorization) -> Option<Self> {
         Some(Self {
             from: authorization.from.parse().ok()?,
@@ -62,12 +62,12 @@ impl Transfer {
         })
     }
 
-    /// When it ends, in seconds since 1970; the last moment there is where it says later.
+    /// Returns when it expires, in seconds since 1970, capped at the maximum.
     pub(crate) fn valid_before_secs(&self) -> u64 {
         u64::try_from(self.valid_before).unwrap_or(u64::MAX)
     }
 
-    /// The hash that is signed, for a token.
+    /// Returns the hash to sign for a token.
     pub(crate) fn signing_hash(&self, asset: &Asset) -> B256 {
         let domain = Eip712Domain::new(
             Some(Cow::Borrowed(asset.name)),
@@ -87,14 +87,14 @@ impl Transfer {
         message.eip712_signing_hash(&domain)
     }
 
-    /// True when the key of `from` signed the transfer.
+    /// Returns whether the key of `from` signed the transfer.
     pub(crate) fn signed_by_payer(&self, signature: &str, asset: &Asset) -> bool {
         signed_by(self.from, signature, self.signing_hash(asset))
     }
 }
 
-/// True when the key of an address signed a hash: 65 bytes, low `s` (EIP-2), `v` 27 or 28, as the tokens want it, or 0 or 1, as some
-/// hardware wallets write it.
+/// Returns whether the key of an address signed a hash. The signature has 65 bytes, a low `s` (EIP-2), and a `v` of 27
+/// or 28, as tokens require, or of 0 or 1, as some hardware wallets write it.
 pub(super) fn signed_by(address: Address, signature: &str, hash: B256) -> bool {
     let Some(mut bytes) = bytes_of(signature) else { return false };
     let Some(v) = bytes.last_mut() else { return false };
@@ -111,8 +111,8 @@ pub(super) fn signed_by(address: Address, signature: &str, hash: B256) -> bool {
     signature.recover_address_from_prehash(&hash).is_ok_and(|signer| signer == address)
 }
 
-/// A signature with `v` 27 or 28 where it has 0 or 1; `None` where there is nothing to change. Only for one that a key has made: in the
-/// signatures of contract wallets the last byte means something else.
+/// Returns a signature with `v` 27 or 28 instead of 0 or 1. `None` if there is nothing to change. Use it only for
+/// signatures by a key, because the last byte of a contract wallet's has another meaning.
 pub(super) fn with_usual_v(signature: &str) -> Option<String> {
     let bytes = bytes_of(signature).filter(|bytes| bytes.len() == 65)?;
     let v = match bytes.last()? {
@@ -123,7 +123,8 @@ pub(super) fn with_usual_v(signature: &str) -> Option<String> {
     Some(format!("{}{v}", &signature[..signature.len() - 2]))
 }
 
-/// What of a signature's form a token refuses, in words; `None` where the form is fine or may be a contract wallet's.
+/// Returns a description of a malformed signature, which tokens refuse. `None` if it is well-formed or may be a
+/// contract wallet's.
 pub(super) fn flaw_of_form(signature: &str) -> Option<String> {
     let Some(bytes) = bytes_of(signature) else { return Some("it is not hex with `0x`".to_owned()) };
     match (bytes.len(), bytes.last()) {
@@ -144,7 +145,7 @@ fn bytes_of(signature: &str) -> Option<Vec<u8>> {
     hex::decode(signature.strip_prefix("0x")?).ok()
 }
 
-/// A number as every wire writes it: decimal digits, none of them a leading zero.
+/// Parses decimal digits without leading zeros.
 pub(super) fn decimal(text: &str) -> Option<U256> {
     let canonical = text == "0" || !text.starts_with('0');
     if text.is_empty() || !canonical || !text.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,7 +1,7 @@
-//! What a challenge says beside its terms, and what of that comes back with a payment.
+//! Extensions of a challenge, and their echo in a payment.
 //!
-//! A client echoes what it was told, and may add to it: nothing of an echo is signed, and nothing follows from it but that it is
-//! [held](check_echo) against what was told.
+//! A client echoes the extensions, and may add to them. An echo is not signed and has no effect, except that it is
+//! [compared](check_echo) with the challenge.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
@@ -14,42 +14,42 @@ pub(crate) const PAYMENT_IDENTIFIER: &str = "payment-identifier";
 pub(crate) const OFFER_RECEIPT: &str = "offer-receipt";
 pub(crate) const REPLAY_TOKEN: &str = "replay-token";
 
-/// All extensions that a challenge has.
+/// All extensions of a challenge.
 pub(crate) const ALL: [&str; 4] = [PAYMENT_IDENTIFIER, REPLAY_TOKEN, OFFER_RECEIPT, BAZAAR];
 
-/// Whether a client has to name its payment.
+/// Whether a client must name its payment.
 const NAME_REQUIRED: bool = false;
 
-/// Largest entry for directories that goes to a facilitator with a payment, in bytes.
+/// Maximum size of the directory entry that is sent to a facilitator with a payment, in bytes.
 const MAX_ENTRY_BYTES: usize = 8 << 10;
 
-/// How much a challenge says: the most that fits in its header.
+/// The parts that are left out of a challenge, so that it fits into its header. Each level includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cut {
-    /// All of it.
+    /// Nothing.
     None,
-    /// No schema of what the tool answers.
+    /// The tool's output schema.
     Output,
-    /// No schemas of what the extensions themselves look like, which are the same in every challenge.
+    /// The schemas of the extensions, which are the same in every challenge.
     Forms,
-    /// No schemas of the tool's.
+    /// The tool's schemas.
     Schemas,
-    /// Nothing for directories.
+    /// The directory entry.
     Directories,
-    /// The beginning of the description.
+    /// The end of the description.
     Description,
-    /// No signed offers.
+    /// The signed offers.
     Offers,
 }
 
 impl Cut {
-    /// What is left out first.
+    /// The part that is left out first.
     pub(super) const FIRST: Self = Self::Output;
-    /// What is left out, and what besides.
+    /// All parts in the order in which they are left out.
     pub(super) const MORE: [Self; 6] = [Self::FIRST, Self::Forms, Self::Schemas, Self::Directories, Self::Description, Self::Offers];
 }
 
-/// The extensions of a challenge, with its signed offers, if there are any, and a token that no other challenge has.
+/// Builds the extensions of a challenge, with its signed offers, if any, and a unique token.
 pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], token: Option<&str>, cut: Cut) -> Value {
     let mut told = Map::new();
     let form = |of: fn() -> Value| if cut < Cut::Forms { of() } else { json!({ "type": "object" }) };
@@ -71,22 +71,22 @@ pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], token: Option<&str
     Value::Object(told)
 }
 
-/// A token for a challenge: 128 random bits, in base64url. `None` where the system has no randomness.
+/// Generates a token for a challenge: 128 random bits in base64url. `None` if the system has no randomness.
 pub(super) fn new_token() -> Option<String> {
     let mut random = [0_u8; 16];
     getrandom::fill(&mut random).ok()?;
     Some(URL_SAFE_NO_PAD.encode(random))
 }
 
-/// The token of a challenge that came back with a payment for it. Whoever paid has it, and no chain does.
+/// Returns the challenge's token in a payment. Only the payer has it, because it is not on the chain.
 pub(super) fn token_of(payload: &Value) -> Option<&str> {
     let token = payload["extensions"][REPLAY_TOKEN]["info"]["token"].as_str()?;
     ((16..=128).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))).then_some(token)
 }
 
-/// Holds what came back of the extensions against what they say of this tool. Offers are signed again all the time: which of them came
-/// back says nothing. Nor do descriptions, schemas and examples: their edit between a challenge and its payment changes nothing that is
-/// paid for.
+/// Compares echoed extensions with those of this tool. Offers are not compared, because they are signed again all the
+/// time. Descriptions, schemas and examples are not either, because an edit between a challenge and its payment does
+/// not affect the purchase.
 pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
     let changed = |name: &str| Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed"));
     let required = &echoed[PAYMENT_IDENTIFIER]["info"]["required"];
@@ -105,7 +105,8 @@ pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Replaces the tool's entry for directories in an echo by what is said of it now: who pays does not say what others list.
+/// Replaces the tool's directory entry in an echo by the current one, so that a payer cannot change what directories
+/// list.
 pub(super) fn renew_echo(echoed: &mut Value, terms: &Terms) {
     if let Some(way) = bazaar::way_of(&echoed[BAZAAR]["info"]["input"], terms) {
         echoed[BAZAAR] = bazaar::entry_within(terms, way, MAX_ENTRY_BYTES);

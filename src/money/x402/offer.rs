@@ -1,4 +1,4 @@
-//! An x402 payment as a client sent it: decoded, and held against what the server asked for.
+//! An x402 payment from a client: decoded, and compared with the server's requirements.
 
 use std::sync::OnceLock;
 
@@ -21,50 +21,50 @@ use super::{
 };
 use crate::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion, gate::gas::TriedGas};
 
-/// Largest payment header, in bytes.
+/// Maximum size of a payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
 
-/// What a v1 client reads that pays for a tool with settlement before the run.
+/// The message for a v1 client that pays for a tool with settlement before the run.
 pub(crate) const UPFRONT_BY_V2: &str =
     "this tool takes payment before it runs, which x402 v1 cannot express: pay with x402 v2 (`PAYMENT-SIGNATURE`) or developer credit";
 
-/// A payment that names the terms the server set. Its signature is not checked yet.
+/// A payment that matches the server's terms. Its signature is not verified yet.
 #[derive(Debug, Clone)]
 pub struct Payment {
-    /// How it came, and how its answer is written.
+    /// The x402 version of the payment and of its answer.
     pub version: WireVersion,
     /// The whole payment object, as received.
     pub payload: Value,
-    /// What the server asks for, in the form of `version`.
+    /// The server's requirements, in the format of `version`.
     pub requirements: Value,
-    /// What was signed.
+    /// The signed part.
     pub signed: Signed,
-    /// The token that is to move.
+    /// The token to move.
     pub asset: &'static Asset,
-    /// The id that the client gave, by the payment-identifier extension.
+    /// The client's id, from the payment-identifier extension.
     pub client_id: Option<String>,
-    /// Set where it was spent before this host asked anybody to settle it.
+    /// Set if it was spent before this host asked anybody to settle it.
     spent_before: OnceLock<()>,
-    /// Whether the payer's key signed it, once that was looked at: settling asks again what verifying did.
+    /// Whether the payer's key signed it. Cached, because settling needs what verifying found.
     by_key: OnceLock<bool>,
-    /// The most gas that its transaction may use, once it was tried.
+    /// The gas limit of its transaction, after a simulation.
     tried_gas: OnceLock<u64>,
-    /// Whether the payer's address had code when the payment was verified, and when its settlement was prepared, as far as that was looked
-    /// at.
+    /// Whether the payer's address had code when the payment was verified, and when its settlement was prepared. Unset
+    /// if it was not checked.
     has_code: [OnceLock<bool>; 2],
 }
 
-/// A payment as it was shown: not held against any terms yet.
+/// A received payment that was not compared with any terms yet.
 pub(crate) struct Shown {
     version: WireVersion,
     payload: Value,
-    /// The id that the client gave.
+    /// The client's id.
     client_id: Option<String>,
-    /// What was signed, where that reads.
+    /// The signed part, if it is valid.
     exact: Result<Exact, Refusal>,
 }
 
-/// The part of a payment that is signed.
+/// The signed part of a payment, and its token.
 struct Exact {
     signed: Signed,
     asset: &'static Asset,
@@ -105,27 +105,27 @@ impl Shown {
         Ok(Self { version, payload, client_id, exact })
     }
 
-    /// What the payment is known by, and that it is held by who signed it and, where it has one, gave it its name; `None` where it cannot
-    /// be one. Once it is settled everyone can read on the chain what was signed, and nowhere its name, or the token of the challenge that it
-    /// answers: who has sent one of them is alone in showing the payment again.
+    /// Returns the payment's id and a digest that proves possession, or `None` if it cannot be a payment. Once it is
+    /// settled everyone can read the signed data on the chain, but neither its name nor the token of its challenge. So
+    /// the digest includes them, and only a sender who knows them can use the payment again.
     pub(crate) fn known(&self) -> Option<(PaymentId, String)> {
         let exact = self.exact.as_ref().ok()?;
         let digest = exact.signed.digest();
         let digest = match (&self.client_id, extensions::token_of(&self.payload)) {
             (Some(name), _) => named_digest(&digest, name),
-            // No name has a colon.
+            // Names cannot contain a colon.
             (None, Some(token)) => named_digest(&digest, &format!("{REPLAY_TOKEN}:{token}")),
             (None, None) => digest,
         };
         Some((exact.signed.id(exact.asset), digest))
     }
 
-    /// Whether its payer has sent with it what no chain shows.
+    /// Returns whether the payment contains data that is not on the chain.
     pub(crate) fn is_private(&self) -> bool {
         self.client_id.is_some() || extensions::token_of(&self.payload).is_some()
     }
 
-    /// The payment, if it is one of those that `accepts` asks for: the entries of the challenge for `terms`, in its version of the wire.
+    /// Matches the payment with `accepts`, the entries of the challenge for `terms` in its x402 version.
     pub(crate) fn matching(self, terms: &Terms, accepts: Vec<Value>) -> Result<Payment, Refusal> {
         let Self { version, mut payload, client_id, exact } = self;
         let asset = exact.as_ref().ok().map(|exact| exact.asset.address);
@@ -139,7 +139,7 @@ impl Shown {
         match version {
             WireVersion::V2 => {
                 match_v2(&payload, &requirements, terms)?;
-                // Facilitators may compare addresses letter by letter.
+                // Facilitators may compare addresses case-sensitively.
                 for field in ["asset", "payTo"] {
                     payload["accepted"][field] = requirements[field].clone();
                 }
@@ -155,14 +155,14 @@ impl Shown {
     }
 }
 
-/// The bytes of base64 in either alphabet, with or without padding: several clients send the one that is safe in URLs.
+/// Decodes base64 in either alphabet, with or without padding. Several clients send the URL-safe one.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let alphabet = if text.contains(['-', '_']) { alphabet::URL_SAFE } else { alphabet::STANDARD };
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     GeneralPurpose::new(&alphabet, config).decode(text).ok()
 }
 
-/// Whether two values are one: an address of an EVM network is, however its letters are written.
+/// Returns whether two values are equal. EVM addresses are compared case-insensitively.
 fn is_same(given: &Value, wanted: &Value) -> bool {
     let is_address = |text: &str| text.len() == 42 && text.starts_with("0x");
     match (given, wanted) {
@@ -172,7 +172,7 @@ fn is_same(given: &Value, wanted: &Value) -> bool {
 }
 
 impl Offered {
-    /// Whether it carries what only its payer knows. Everything that is signed can be read on the chain once it has settled.
+    /// Returns whether it contains data that only its payer knows. All signed data is on the chain once it has settled.
     #[must_use]
     pub fn is_private(&self) -> bool {
         match self {
@@ -183,13 +183,13 @@ impl Offered {
     }
 }
 
-/// The digest of a payment that its client has named so.
+/// Returns the digest of a named payment.
 pub(crate) fn named_digest(digest: &str, name: &str) -> String {
     hex::encode(Sha256::new().chain_update(digest).chain_update(name).finalize())
 }
 
-/// That of the entries which the payment names: by scheme, network and token. The nearest where it names none of them, whose difference
-/// is told.
+/// Returns the entry that the payment names by scheme, network and token, or the closest one, so that the error
+/// describes the difference.
 fn nearest(accepts: Vec<Value>, payload: &Value, version: WireVersion, asset: Option<&str>) -> Option<Value> {
     let (named, asset) = match version {
         WireVersion::V1 => (payload, asset),
@@ -205,7 +205,7 @@ fn nearest(accepts: Vec<Value>, payload: &Value, version: WireVersion, asset: Op
 }
 
 impl Exact {
-    /// Reads it out of a payment, which is to settle on the network of this name, in the token of this one where it is named.
+    /// Parses the signed part of a payment for this network, in the given token if it is named.
     fn read(payload: &Value, network: &Value, asset: Option<&Value>) -> Result<Self, Refusal> {
         let network = Network::named(network.as_str().unwrap_or_default());
         let network = network.ok_or_else(|| Refusal::invalid("invalid_network", "unknown network"))?;
@@ -218,7 +218,7 @@ impl Exact {
         Ok(Self { signed, asset })
     }
 
-    /// Holds what is signed against what is asked for, as far as nobody else has to be asked.
+    /// Compares the signed part with the requirements, as far as that needs no requests.
     fn is_asked_for(&self, requirements: &Value) -> Result<(), Refusal> {
         if requirements["asset"] != self.asset.address {
             return Err(Refusal::invalid("invalid_payment_requirements", "the payment moves another token than this tool asks for"));
@@ -252,7 +252,7 @@ impl Exact {
     }
 }
 
-/// Whether an authorisation permits what is asked for, and nobody else to take it.
+/// Checks that a permit covers the requirements, and that nobody else can take it.
 fn permits(authorization: &PermitAuthorization, requirements: &Value) -> Result<(), Refusal> {
     let permit = Permit::parse(authorization).ok_or_else(|| malformed("payload.permit2Authorization does not read"))?;
     let is = |named: &Value, address| named.as_str().and_then(|text| text.parse::<Address>().ok()) == Some(address);
@@ -269,13 +269,13 @@ fn permits(authorization: &PermitAuthorization, requirements: &Value) -> Result<
     }
 }
 
-/// The amount that is asked for, in either form.
+/// Returns the required amount, in either version.
 fn asked(requirements: &Value) -> Option<&str> {
     requirements["amount"].as_str().or(requirements["maxAmountRequired"].as_str())
 }
 
 impl Payment {
-    /// A payment whose terms were matched before: out of an intent.
+    /// Parses a payment from an intent, whose terms were matched before.
     pub(crate) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
         let exact = Exact::read(&payload, &requirements["network"], Some(&requirements["asset"]))?;
         let client_id = client_id(&payload)?;
@@ -298,40 +298,40 @@ impl Payment {
         }
     }
 
-    /// Whether the payer's key signed `transfer`, which is this payment's, and `signature` with it.
+    /// Returns whether the payer's key signed `transfer`, which must be this payment's.
     pub(crate) fn by_key(&self, transfer: &Transfer, signature: &str) -> bool {
         *self.by_key.get_or_init(|| transfer.signed_by_payer(signature, self.asset))
     }
 
-    /// The same of a permit, which is this payment's.
+    /// Returns whether the payer's key signed `permit`, which must be this payment's.
     pub(crate) fn permitted_by_key(&self, permit: &Permit, signature: &str) -> bool {
         *self.by_key.get_or_init(|| permit.signed_by_payer(signature, self.asset.network))
     }
 
-    /// Remembers that the payment was spent before this host asked anybody to settle it.
+    /// Records that the payment was spent before this host asked anybody to settle it.
     pub(crate) fn note_spent_before(&self) {
         _ = self.spent_before.set(());
     }
 
-    /// Whether the payment was spent before this host asked anybody to settle it, as far as a facilitator said so.
+    /// Returns whether a facilitator reported that the payment was spent before this host asked anybody to settle it.
     pub(crate) fn was_spent_before(&self) -> bool {
         self.spent_before.get().is_some()
     }
 
-    /// Remembers the most gas that the payment's transaction may use by a trial, and answers what the first trial has found.
+    /// Records the gas limit of the payment's transaction from a simulation. Returns that of the first simulation.
     pub(crate) fn note_tried_gas(&self, limit: u64) -> u64 {
         *self.tried_gas.get_or_init(|| limit)
     }
 
-    /// What its transaction needs of gas; `None` where it was not tried.
+    /// Returns the gas that its transaction needs, or `None` if it was not simulated.
     pub(crate) fn tried_gas(&self) -> Option<TriedGas> {
         let limit = *self.tried_gas.get()?;
         let by_contract = self.by_key.get() == Some(&false) || self.has_code.iter().any(|seen| seen.get() == Some(&true));
         Some(TriedGas { limit, by_contract })
     }
 
-    /// Remembers whether the payer's address has code: that of a contract, or what a key has delegated to (EIP-7702). Tokens ask it for the
-    /// signature either way. An address can get code between the two looks.
+    /// Records whether the payer's address has code: a contract, or a delegation by its key (EIP-7702). In both cases
+    /// tokens ask it to verify the signature. An address can get code between the two checks.
     pub(crate) fn note_code(&self, has_code: bool) {
         let [verified, prepared] = &self.has_code;
         if verified.set(has_code).is_err() {
@@ -339,19 +339,19 @@ impl Payment {
         }
     }
 
-    /// Who pays, in lower case where the network does not mind.
+    /// Returns the payer, in lower case if the network's addresses are case-insensitive.
     #[must_use]
     pub fn payer(&self) -> String {
         self.signed.payer()
     }
 
-    /// The payment's identity.
+    /// Returns the payment's id.
     #[must_use]
     pub fn id(&self) -> PaymentId {
         self.signed.id(self.asset)
     }
 
-    /// What is to move, in the token's smallest unit.
+    /// Returns the amount to move, in the token's smallest unit.
     #[must_use]
     pub fn amount(&self) -> String {
         match &self.signed {
@@ -360,14 +360,14 @@ impl Payment {
         }
     }
 
-    /// Asks for less than was permitted: what a call has come to cost.
+    /// Reduces the required amount to the actual charge of a permit.
     pub(crate) fn charge(&mut self, amount: MicroUsd) {
         if matches!(self.signed, Signed::Permit { .. }) {
             self.requirements["amount"] = json!(self.asset.atomic(amount).to_string());
         }
     }
 
-    /// The permit that is signed, and its signature, where that is what the payer signed.
+    /// Returns the signed permit and its signature, if the payer signed one.
     pub(crate) fn permit(&self) -> Option<(Permit, &str)> {
         match &self.signed {
             Signed::Permit { authorization, signature } => Some((Permit::parse(authorization)?, signature)),
@@ -375,12 +375,12 @@ impl Payment {
         }
     }
 
-    /// What is asked for, in the token's smallest unit.
+    /// Returns the required amount, in the token's smallest unit.
     pub(crate) fn asked(&self) -> &str {
         asked(&self.requirements).unwrap_or_default()
     }
 
-    /// The transfer that is signed, and its signature, where that is what the payer signed.
+    /// Returns the signed transfer and its signature, if the payer signed one.
     pub(crate) fn transfer(&self) -> Option<(Transfer, &str)> {
         match &self.signed {
             Signed::Transfer { authorization, signature } => Some((Transfer::parse(authorization)?, signature)),
@@ -388,13 +388,13 @@ impl Payment {
         }
     }
 
-    /// When what is signed ends, in seconds since 1970; `None` where it does not say.
+    /// Returns when the signed part expires, in seconds since 1970. `None` if it does not say.
     pub(crate) fn valid_before_secs(&self) -> Option<u64> {
         self.signed.valid_before_secs()
     }
 }
 
-/// Every field that the server declared must stand in the client's `accepted`; keys may be added inside `extra`.
+/// Checks that the client's `accepted` contains every field of the requirements. Keys may be added inside `extra`.
 fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), Refusal> {
     let accepted = &payload["accepted"];
     let mismatch =
@@ -420,7 +420,7 @@ fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), 
     extensions::check_echo(&payload["extensions"], terms)
 }
 
-/// Whether two URLs are of one resource: a slash at the end of the path, and the letters of scheme and host, make no difference.
+/// Returns whether two URLs name the same resource. A trailing slash and the case of scheme and host do not matter.
 fn is_same_url(one: &str, other: &str) -> bool {
     let plain = |text: &str| {
         let mut url = Url::parse(text).ok()?;

@@ -1,4 +1,4 @@
-//! Permit2 as the scheme `upto` uses it: an authorisation of at most so much, of which one facilitator takes what was charged.
+//! Permit2 for the scheme `upto`: an authorization of a maximum, from which one facilitator takes the charge.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::Network;
 
 /// Uniswap's Permit2, at the same address on every network.
 pub const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
-/// The proxy of the x402 scheme `upto`, which has [`PERMIT2`] move the amount that was charged.
+/// The proxy of the x402 scheme `upto`, which makes [`PERMIT2`] move the charge.
 pub const UPTO_PROXY: Address = address!("4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
 
 sol! {
@@ -35,14 +35,14 @@ sol! {
         Witness witness;
     }
 
-    /// A permit as Permit2 takes it: without what the payer is bound to, which follows.
+    /// A permit as Permit2 accepts it, without the witness, which follows.
     struct PermitTransferFrom {
         TokenPermissions permitted;
         uint256 nonce;
         uint256 deadline;
     }
 
-    /// That Permit2 may move the token, as the payer has signed it for tokens that take that (EIP-2612).
+    /// The payer's signed approval of Permit2 for tokens that support it (EIP-2612).
     struct Approval {
         uint256 value;
         uint256 deadline;
@@ -51,17 +51,17 @@ sol! {
         uint8 v;
     }
 
-    /// Of the proxy: has what was charged moved.
+    /// The proxy: moves the charge.
     function settle(PermitTransferFrom permit, uint256 amount, address owner, Witness witness, bytes signature);
     function settleWithPermit(
         Approval approval, PermitTransferFrom permit, uint256 amount, address owner, Witness witness, bytes signature
     );
 
-    /// Of Permit2: the nonces of an address that are used, 256 to a word.
+    /// Permit2: the used nonces of an address, 256 per word.
     function nonceBitmap(address owner, uint256 word) returns (uint256);
 }
 
-/// What a call of the proxy takes.
+/// A decoded call of the proxy.
 pub(crate) struct Taking {
     permit: PermitTransferFrom,
     owner: Address,
@@ -70,7 +70,7 @@ pub(crate) struct Taking {
 }
 
 impl Taking {
-    /// Out of what the proxy was called with; what follows its arguments says nothing.
+    /// Decodes the input of a call. Data after the arguments is ignored.
     pub(crate) fn read(input: &[u8]) -> Option<Self> {
         if let Ok(settleCall { permit, amount, owner, witness, .. }) = settleCall::abi_decode(input) {
             return Some(Self { permit, owner, witness, amount });
@@ -79,12 +79,12 @@ impl Taking {
         Some(Self { permit, owner, witness, amount })
     }
 
-    /// Whether it uses the nonce of a permit.
+    /// Returns whether it uses the nonce of a permit.
     pub(crate) fn spends(&self, permit: &Permit) -> bool {
         (self.owner, self.permit.nonce) == (permit.from, permit.nonce)
     }
 
-    /// Whether it takes that very permit.
+    /// Returns whether it takes exactly this permit.
     pub(crate) fn takes(&self, permit: &Permit) -> bool {
         let Self { permit: PermitTransferFrom { permitted, deadline, .. }, witness, .. } = self;
         let bound = (witness.to, witness.facilitator, witness.validAfter) == (permit.to, permit.facilitator, permit.valid_after);
@@ -92,51 +92,51 @@ impl Taking {
     }
 }
 
-/// The authorisation, as texts.
+/// A permit, with its fields as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermitAuthorization {
-    /// Who pays.
+    /// The payer.
     pub from: String,
-    /// Of what, and how much at most.
+    /// The token and the maximum amount.
     pub permitted: Permitted,
     /// The contract that takes it.
     pub spender: String,
-    /// Decimal; taken once.
+    /// Its nonce, decimal. It can be taken once.
     pub nonce: String,
-    /// In seconds since 1970, decimal; it is worth nothing after.
+    /// The last second of its validity, since 1970, decimal.
     pub deadline: String,
-    /// What the contract holds itself to.
+    /// The conditions that the contract enforces.
     pub witness: Bound,
 }
 
-/// Of what, and how much at most.
+/// The token and the maximum amount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permitted {
     /// The token.
     pub token: String,
-    /// In its smallest unit, decimal.
+    /// The amount in the token's smallest unit, decimal.
     pub amount: String,
 }
 
-/// What the contract holds itself to.
+/// The conditions that the contract enforces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bound {
-    /// Who is paid.
+    /// The recipient.
     pub to: String,
-    /// Who alone says how much.
+    /// The only address that may set the amount.
     pub facilitator: String,
-    /// In seconds since 1970, decimal; it is worth nothing before.
+    /// The time from which it is valid, in seconds since 1970, decimal.
     pub valid_after: String,
 }
 
-/// An address as every wire writes it, with `0x`: a permit whose payer is written in two ways would be known by two names.
+/// Parses an address with `0x` only, because a permit whose payer could be written in two ways would have two ids.
 fn address(text: &str) -> Option<Address> {
     text.strip_prefix("0x").filter(|digits| digits.len() == 40)?;
     text.parse().ok()
 }
 
-/// An authorisation with its fields as numbers.
+/// A permit with its fields as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Permit {
     pub(crate) from: Address,
@@ -151,7 +151,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// The permit in `authorization`; `None` when a field is no number or address.
+    /// Parses a permit. `None` if a field is not a valid number or address.
     pub(crate) fn parse(authorization: &PermitAuthorization) -> Option<Self> {
         let PermitAuthorization { from, permitted, spender, nonce, deadline, witness } = authorization;
         Some(Self {
@@ -167,12 +167,12 @@ impl Permit {
         })
     }
 
-    /// When it ends, in seconds since 1970; the last moment there is where it says later.
+    /// Returns the last second of its validity since 1970, capped at the maximum.
     pub(crate) fn deadline_secs(&self) -> u64 {
         u64::try_from(self.deadline).unwrap_or(u64::MAX)
     }
 
-    /// The hash that is signed, for a network.
+    /// Returns the hash to sign for a network.
     pub(crate) fn signing_hash(&self, network: &Network) -> B256 {
         let domain = Eip712Domain::new(Some(Cow::Borrowed("Permit2")), None, network.chain_id().map(U256::from), Some(PERMIT2), None);
         let message = PermitWitnessTransferFrom {
@@ -185,7 +185,7 @@ impl Permit {
         message.eip712_signing_hash(&domain)
     }
 
-    /// What the proxy is called with to take so much of it.
+    /// Encodes the call of the proxy that takes `amount`.
     pub(crate) fn taking(&self, amount: U256, signature: Bytes) -> Bytes {
         let permitted = TokenPermissions { token: self.token, amount: self.most };
         let permit = PermitTransferFrom { permitted, nonce: self.nonce, deadline: self.deadline };
@@ -193,7 +193,7 @@ impl Permit {
         settleCall { permit, amount, owner: self.from, witness, signature }.abi_encode().into()
     }
 
-    /// True when the payer's key signed it.
+    /// Returns whether the payer's key signed it.
     pub(crate) fn signed_by_payer(&self, signature: &str, network: &Network) -> bool {
         signed_by(self.from, signature, self.signing_hash(network))
     }

@@ -1,24 +1,25 @@
-//! Samples of what a schema takes, for directories that hold a sample against its schema before they list a tool.
+//! Samples of valid inputs, for directories that validate a sample against its schema before they list a tool.
 //!
-//! Nothing is evaluated here: a sample is made of a schema's own examples and of the few keywords by which it is sure to fit. Where that
-//! is not so, what is told of the schema takes `{}` and whatever else the tool does.
+//! No schema is evaluated. A sample is made from a schema's own examples and from the few keywords for which it is sure
+//! to be valid. If it is not sure, the published schema is relaxed so that it accepts `{}` and all valid inputs.
 
 use serde_json::{Map, Value, json};
 
-/// How deep a sample is made.
+/// Maximum depth of a sample.
 const MOST_DEPTH: usize = 8;
 
-/// Longest list and text that a sample has because its schema wants one.
+/// Maximum length of a list or text that a schema's minimum requires.
 const MOST_LENGTH: u64 = 64;
 
-/// A sample, and what of its schema is told beside it.
+/// A sample, and the schema to publish with it.
 pub(super) struct Sampled {
     pub(super) sample: Value,
     pub(super) schema: Value,
 }
 
 impl Sampled {
-    /// An object that `schema` takes, and the schema; `{}`, and as much of the schema as takes it, where none is sure to fit.
+    /// Returns an object that `schema` accepts, and the schema. If no valid object is sure, returns `{}` and a relaxed
+    /// schema that accepts it.
     pub(super) fn object(schema: &Value) -> Self {
         match sample(schema, MOST_DEPTH).filter(Value::is_object) {
             Some(sample) => Self { sample, schema: schema.clone() },
@@ -27,14 +28,14 @@ impl Sampled {
     }
 }
 
-/// What is wanted of the members of an object, and of none that they are there.
+/// Returns a schema with the same member schemas, all optional.
 fn relaxed(schema: &Value) -> Value {
     let told = ["$schema", "$defs", "definitions", "title", "description", "properties", "additionalProperties"];
     let kept = told.iter().filter_map(|name| Some(((*name).to_owned(), schema.get(name)?.clone())));
     Value::Object(kept.collect())
 }
 
-/// A value that `schema` takes, if that is sure.
+/// Returns a value that `schema` accepts, if that is sure.
 pub(super) fn sample(schema: &Value, depth: usize) -> Option<Value> {
     let members = match schema {
         Value::Bool(true) => return Some(json!({})),
@@ -68,7 +69,7 @@ fn of_kind(kind: &str, members: &Map<String, Value>, depth: usize) -> Option<Val
     }
 }
 
-/// With the members that have to be there, and those that have examples.
+/// Builds an object with the required fields and those that have examples.
 fn object(members: &Map<String, Value>, depth: usize) -> Option<Value> {
     let unsure =
         ["minProperties", "maxProperties", "propertyNames", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"];

@@ -1,4 +1,4 @@
-//! What the payer signed.
+//! The part of a payment that the payer signed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,29 +11,29 @@ use super::{
 };
 use crate::{Asset, Network, PaymentId, Refusal, network::Family};
 
-/// What the payer signed, and the signature.
+/// The signed data and its signature.
 #[derive(Debug, Clone)]
 pub enum Signed {
-    /// An authorisation of EIP-3009.
+    /// An EIP-3009 authorization.
     Transfer {
-        /// The authorisation.
+        /// The authorization.
         authorization: Authorization,
         /// 65 bytes as hex, or longer for contract wallets.
         signature: String,
     },
-    /// A permit to take up to so much (Permit2, scheme `upto`).
+    /// A permit to take up to a maximum (Permit2, scheme `upto`).
     Permit {
-        /// The authorisation.
+        /// The permit.
         authorization: PermitAuthorization,
-        /// As hex.
+        /// The signature in hex.
         signature: String,
     },
-    /// A transaction of Solana.
+    /// A Solana transaction.
     Transaction(svm::Transaction),
 }
 
 impl Signed {
-    /// Reads it out of the `payload` of a payment that is to settle on `network`.
+    /// Parses the `payload` of a payment that is to settle on `network`.
     pub(super) fn read(payload: &Value, network: &Network) -> Result<Self, Refusal> {
         match network.family {
             Family::Evm { .. } if payload["permit2Authorization"].is_object() => Self::permit(payload),
@@ -71,8 +71,8 @@ impl Signed {
         Ok(Self::Permit { authorization, signature })
     }
 
-    /// The token of `network` that it moves, by what is signed alone: v1 does not name it. Where nobody's key signed for one of them, as
-    /// for a wallet that is a contract, it is the first.
+    /// Returns the token of `network` that it moves, derived from the signature, because v1 does not name it. If no key
+    /// signed for any token, as with a contract wallet, it is the first.
     pub(super) fn asset(&self, network: &'static Network) -> Option<&'static Asset> {
         match self {
             Self::Transfer { authorization, signature } => {
@@ -87,7 +87,8 @@ impl Signed {
         }
     }
 
-    /// Writes `v` as 27 or 28 where the payer's key signed and it is 0 or 1: tokens take no other. Answers the signature where it changed.
+    /// Changes `v` from 0 or 1 to 27 or 28 if the payer's key signed, because tokens accept no other. Returns the
+    /// signature if it changed.
     pub(super) fn set_usual_v(&mut self, asset: &Asset) -> Option<&str> {
         // Recovering a key takes long, and most signatures have the usual `v`.
         let (signature, usual, by_key) = match self {
@@ -110,7 +111,7 @@ impl Signed {
         Some(signature)
     }
 
-    /// What of the signature's form no token takes, in words.
+    /// Returns a description of a malformed signature.
     pub(crate) fn flaw_of_form(&self) -> Option<String> {
         match self {
             Self::Transfer { signature, .. } | Self::Permit { signature, .. } => flaw_of_form(signature),
@@ -118,7 +119,7 @@ impl Signed {
         }
     }
 
-    /// Who pays, as it is written.
+    /// Returns the payer as written.
     #[must_use]
     pub fn sender(&self) -> &str {
         match self {
@@ -128,7 +129,7 @@ impl Signed {
         }
     }
 
-    /// Who pays, as one word whoever writes it.
+    /// Returns the payer in a unique spelling.
     pub(super) fn payer(&self) -> String {
         match self {
             Self::Transfer { .. } | Self::Permit { .. } => self.sender().to_ascii_lowercase(),
@@ -136,7 +137,7 @@ impl Signed {
         }
     }
 
-    /// How much, in the token's smallest unit; at most, of a permit.
+    /// Returns the amount in the token's smallest unit. For a permit it is the maximum.
     pub(super) fn amount(&self) -> String {
         match self {
             Self::Transfer { authorization, .. } => authorization.value.clone(),
@@ -145,17 +146,17 @@ impl Signed {
         }
     }
 
-    /// What lets it move money once at most.
+    /// Returns the nonce, which makes it move money at most once.
     pub(super) fn nonce(&self) -> String {
         match self {
             Self::Transfer { authorization, .. } => authorization.nonce.to_ascii_lowercase(),
-            // Permits count their nonces apart from the token's.
+            // Permit2's nonces are separate from the token's.
             Self::Permit { authorization, .. } => format!("permit2:{}", authorization.nonce),
             Self::Transaction(transaction) => transaction.message_hash.clone(),
         }
     }
 
-    /// What a payment in this token is known by.
+    /// Returns the id of a payment in this token.
     pub(crate) fn id(&self, asset: &Asset) -> PaymentId {
         let address = match asset.network.family {
             Family::Evm { .. } => asset.address.to_ascii_lowercase(),
@@ -164,7 +165,7 @@ impl Signed {
         PaymentId::of(&[asset.network.caip2, &address, &self.payer(), &self.nonce()])
     }
 
-    /// SHA-256 over what is signed and the signature: only who holds the signed payment can show it again.
+    /// Returns SHA-256 over the signed data and the signature. Only a holder of the signed payment can send it again.
     pub(super) fn digest(&self) -> String {
         match self {
             Self::Transfer { authorization, signature } => digest(authorization, signature),
@@ -173,8 +174,8 @@ impl Signed {
         }
     }
 
-    /// When it ends, in seconds since 1970; the last moment there is where it says later. `None` where it does not say: a transaction of
-    /// Solana ends some blocks after one that it names.
+    /// Returns when it expires, in seconds since 1970, capped at the maximum. `None` for Solana transactions, which
+    /// expire some blocks after one that they name.
     pub(super) fn valid_before_secs(&self) -> Option<u64> {
         match self {
             Self::Transfer { authorization, .. } => Some(Transfer::parse(authorization).map_or(0, |transfer| transfer.valid_before_secs())),

@@ -1,7 +1,7 @@
-//! A Solana transaction that its payer has signed: whose it is, what it moves, and what it is known by.
+//! A Solana transaction signed by its payer: the payer, the transfer and the id.
 //!
-//! Only as much of it is read as identity hangs on. That nothing but the transfer is in it, and that it goes to whom it should, is the
-//! facilitator's to check, who signs it too and pays for it.
+//! Only the parts that determine its identity are parsed. The facilitator, which also signs it and pays the fee, checks
+//! the recipient and that it contains only the transfer.
 
 use std::fmt;
 
@@ -9,44 +9,44 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ed25519_dalek::{Signature, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 
-/// The programs that move tokens.
+/// The token programs.
 const TOKEN_PROGRAMS: [&str; 2] = ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"];
 
-/// What an instruction of theirs begins with that says the token and its decimals too, and how long its data is.
+/// Code and length of their instruction that also names the token and its decimals.
 const TRANSFER_CHECKED: u8 = 12;
 const TRANSFER_BYTES: usize = 10;
 
-/// The place among an instruction's accounts of the token, and of who lets it go.
+/// Index of the token and of the authority among an instruction's accounts.
 const MINT: usize = 1;
 const AUTHORITY: usize = 3;
 
-/// Longest transaction that the network takes, in bytes.
+/// Maximum size of a transaction on the network, in bytes.
 const MAX_BYTES: usize = 1_232;
 
 const KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
 
-/// A transfer that its payer has signed.
+/// A transfer signed by its payer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// Who pays, in base58.
+    /// The payer in base58.
     pub payer: String,
     /// The token's mint, in base58.
     pub mint: String,
-    /// In the token's smallest unit.
+    /// The amount in the token's smallest unit.
     pub amount: u64,
-    /// SHA-256 of what is signed, in hex: one transfer that the network makes once at most, whoever completes it.
+    /// SHA-256 of the signed message in hex. The network makes this transfer at most once, whoever completes it.
     pub message_hash: String,
-    /// SHA-256 of what is signed and the payer's signature, in hex: who shows it holds the payment.
+    /// SHA-256 of the signed message and the payer's signature in hex, which proves possession of the payment.
     pub digest: String,
 }
 
-/// Why a transaction is no payment.
+/// Why a transaction is not a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// It does not have the form of one.
+    /// It is malformed.
     Form,
-    /// It does not make one transfer of a token.
+    /// It does not make exactly one token transfer.
     NoTransfer,
     /// The payer did not sign it.
     Unsigned,
@@ -63,7 +63,7 @@ impl fmt::Display for Unreadable {
 }
 
 impl Transaction {
-    /// The payment in a transaction, as base64.
+    /// Parses a payment from a base64 transaction.
     pub(crate) fn parse(text: &str) -> Result<Self, Unreadable> {
         let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() <= MAX_BYTES).ok_or(Unreadable::Form)?;
         let mut rest = Bytes(&bytes);
@@ -93,23 +93,22 @@ impl Transaction {
 
 type Key = [u8; KEY_BYTES];
 
-/// One transfer of a token.
 struct Transfer<'a> {
     mint: &'a Key,
     authority: &'a Key,
     amount: u64,
 }
 
-/// What is signed, as far as it is read.
+/// The parsed parts of the signed message.
 struct Message<'a> {
-    /// The first so many keys sign.
+    /// The number of keys that sign, which come first.
     signers: usize,
     keys: Vec<&'a Key>,
     transfers: Vec<Transfer<'a>>,
 }
 
 impl<'a> Message<'a> {
-    /// A message of the oldest form, or of version 0.
+    /// Parses a legacy message or one of version 0.
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = Bytes(bytes);
         let versioned = bytes.first()? & 0x80 != 0;
@@ -136,13 +135,13 @@ impl<'a> Message<'a> {
             let amount = u64::from_le_bytes(data[1..9].try_into().ok()?);
             transfers.push(Transfer { mint: account(MINT)?, authority: account(AUTHORITY)?, amount });
         }
-        // Accounts that stand in tables elsewhere: none of the above is one.
+        // Accounts in address lookup tables, which are none of the above.
         let whole = if versioned { rest.tables() } else { rest.0.is_empty().then_some(()) };
         whole.map(|()| Self { signers, keys, transfers })
     }
 }
 
-/// What is left to read.
+/// The rest of the input.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -156,7 +155,7 @@ impl<'a> Bytes<'a> {
         self.take(1).map(|byte| byte[0])
     }
 
-    /// A length as Solana writes it: seven bits in a byte, the lowest first, in the fewest bytes.
+    /// Reads a compact length: seven bits per byte, lowest first, in the fewest bytes.
     fn length(&mut self) -> Option<usize> {
         let mut length = 0;
         for place in 0..3 {
@@ -169,7 +168,7 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// The tables of version 0, and nothing behind them.
+    /// Reads the lookup tables of version 0, which must be at the end.
     fn tables(&mut self) -> Option<()> {
         for _ in 0..self.length()? {
             self.take(KEY_BYTES)?;

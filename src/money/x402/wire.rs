@@ -1,4 +1,4 @@
-//! Challenges and settle responses, in both versions of the x402 wire.
+//! Challenges and settle responses in both versions of x402.
 
 use std::sync::Arc;
 
@@ -9,49 +9,49 @@ use super::extensions::{self, Cut};
 use super::offer::UPFRONT_BY_V2;
 use crate::{Refusal, Settlement, SettlementNotice, Terms, Way, WireVersion, terms::short};
 
-/// Largest `PAYMENT-REQUIRED` header, in bytes. nginx has 4 KiB for the whole head of an answer, of which other headers take up to 600
-/// bytes, and 8 KiB for the payer's header, which is longer than the challenge.
+/// Maximum size of the `PAYMENT-REQUIRED` header, in bytes. nginx has 4 KiB for all headers of a response, of which
+/// other headers take up to 600 bytes, and 8 KiB for the payer's header, which is longer than the challenge.
 const MAX_HEADER_BYTES: usize = 3_400;
 
-/// Largest challenge over MCP as base64, in bytes: it passes through no header.
+/// Maximum size of a challenge over MCP as base64, in bytes. It is not sent in a header.
 const MAX_MCP_BYTES: usize = 8 << 10;
 
-/// Most tags of a resource, and the longest one, in characters (x402 v2, ResourceInfo).
+/// Maximum number of tags of a resource, and the maximum length of a tag in characters (x402 v2, ResourceInfo).
 const MAX_TAGS: usize = 5;
 const MAX_TAG: usize = 32;
 
-/// Characters of a description that is cut, for its header to fit.
+/// Length of a shortened description, in characters.
 const CUT_DESCRIPTION: usize = 100;
 
-/// An x402 challenge in both wires: v2 for the header, v1 for the body.
+/// An x402 challenge in both versions: v2 for the header, v1 for the body.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Challenge {
-    /// The reason; a code of x402 where there is one.
+    /// The reason: an x402 code if there is one.
     pub error: String,
-    /// The v2 `PaymentRequired` object, with as much in it as its header has room for.
+    /// The v2 `PaymentRequired` object, with as much detail as fits into the header.
     pub v2: Value,
     /// `v2` as base64, for the header `PAYMENT-REQUIRED`.
     pub v2_header: String,
-    /// The v1 body. What the header has no room for stands here, in the whole v2 object under `paymentRequired`.
+    /// The v1 body. If the header is too small, its field `paymentRequired` is the complete v2 object.
     pub v1: Value,
-    /// The same for people.
+    /// The reason for people.
     pub sentence: String,
-    /// The settlement that failed, where the challenge answers one.
+    /// The failed settlement that the challenge responds to, if any.
     pub failed: Option<SettlementNotice>,
 }
 
-/// What is asked without a payment that does.
+/// The data for a challenge.
 pub(crate) struct Question<'a> {
-    /// The ways to pay, in both forms: of v1 and of v2.
+    /// The ways to pay, for v1 and v2.
     pub(crate) accepts: [Vec<Value>; 2],
-    /// The second of them, signed.
+    /// The signed offers of the v2 ways.
     pub(crate) offers: Arc<Vec<Value>>,
     pub(crate) terms: &'a Terms,
     pub(crate) way: Way,
 }
 
 impl Challenge {
-    /// What is asked for in answer to `question`.
+    /// Builds the challenge for `question`.
     pub(crate) fn new(question: &Question<'_>, error: &str) -> Self {
         let Question { accepts: [accepts_v1, accepts_v2], offers, terms, way } = question;
         let (terms, way, error) = (*terms, *way, short(error));
@@ -69,7 +69,7 @@ impl Challenge {
         };
         let mut v1 = json!({ "x402Version": 1, "error": error, "accepts": accepts_v1 });
         if terms.is_upfront() {
-            // Its clients find no entry to pay by.
+            // V1 clients find no entry to pay with.
             v1["message"] = json!(UPFRONT_BY_V2);
         }
         let most = if way == Way::Mcp { MAX_MCP_BYTES } else { MAX_HEADER_BYTES };
@@ -80,7 +80,7 @@ impl Challenge {
             }
             let whole = v2;
             (v2, v2_header) = told(cut);
-            // Over MCP the schemas stand in the list of tools, and the challenge comes back as it is told.
+            // Over MCP the schemas are in the list of tools, and the challenge is returned as sent.
             if cut == Cut::FIRST && way != Way::Mcp {
                 v1["paymentRequired"] = whole;
             }
@@ -88,7 +88,7 @@ impl Challenge {
         Self { sentence: sentence(terms, &error), error, v2, v2_header, v1, failed: None }
     }
 
-    /// The same, with what is wrong in words: for people, and for who reads the body.
+    /// Adds an explanation, for people and for readers of the body.
     #[must_use]
     pub fn explained(mut self, message: &str) -> Self {
         self.v1["message"] = json!(message);
@@ -97,7 +97,7 @@ impl Challenge {
     }
 }
 
-/// What a call costs, and why it was not made, in words.
+/// Returns a sentence with the price of a call, and why the call was not made.
 fn sentence(terms: &Terms, error: &str) -> String {
     let most = if terms.metered { "at most " } else { "" };
     let each = if terms.is_upfront() { "each call, charged before it runs" } else { "each successful call" };
@@ -105,7 +105,7 @@ fn sentence(terms: &Terms, error: &str) -> String {
     if error == Refusal::NoPayment.to_string() { costs } else { format!("Not charged: the payment was refused ({error}). {costs}") }
 }
 
-/// What is paid for.
+/// Describes the paid resource.
 fn resource(terms: &Terms, way: Way, cut: Cut) -> Value {
     let told = |tag: &&String| (1..=MAX_TAG).contains(&tag.len()) && tag.bytes().all(|b| (b' '..=b'~').contains(&b));
     let tags: Vec<_> = terms.tags.iter().filter(told).take(MAX_TAGS).collect();
@@ -120,7 +120,7 @@ fn resource(terms: &Terms, way: Way, cut: Cut) -> Value {
     })
 }
 
-/// What a settled payment is told as, in `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
+/// Builds the settle response of a settled payment, for `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
 pub(crate) fn settle_response(settlement: &Settlement, version: WireVersion, network: &str, extensions: Option<&Value>) -> Value {
     let mut response = json!({
         "success": true,
@@ -137,7 +137,7 @@ pub(crate) fn settle_response(settlement: &Settlement, version: WireVersion, net
     response
 }
 
-/// What a payment is told as whose settlement was refused. Nothing was taken.
+/// Builds the settle response of a refused settlement. Nothing was taken.
 pub(crate) fn settle_refusal(reason: &str, message: &str, network: &str, payer: &str) -> Value {
     json!({ "success": false, "errorReason": reason, "errorMessage": message, "transaction": "", "network": network, "payer": payer })
 }

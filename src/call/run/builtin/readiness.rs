@@ -1,14 +1,13 @@
 //! The built-in readiness check: what an agent would find at an MCP or x402 metadata URL.
 //!
-//! It fetches the URL through a [`ReadinessClient`] and reads what comes: a 402 challenge of either
-//! version, a manifest, an OpenAPI document, a `server.json`, MCP metadata or an MCP endpoint. It
-//! also looks for the discovery documents of the same origin. It does *not* pay, sign or log in:
-//! what it sends is a GET, an empty POST where GET is refused, and MCP's `initialize` and
-//! `tools/list`, with the beginning and end of a session where there is one: at most [`MAX_REQUESTS`] in all and each under a
-//! time limit.
+//! It fetches the URL through a [`ReadinessClient`] and interprets the response: a 402 challenge of either version, a
+//! manifest, an OpenAPI document, a `server.json`, MCP metadata or an MCP endpoint. It also looks for the discovery
+//! documents of the same origin. It does *not* pay, sign or log in. It sends a GET, an empty POST if GET is refused,
+//! and MCP's `initialize` and `tools/list`, with the beginning and end of a session if there is one: at most
+//! [`MAX_REQUESTS`] in all and each under a time limit.
 //!
-//! A URL that cannot be reached is a result, not an error. Texts of the other side are cut short
-//! before they are repeated.
+//! A URL that cannot be reached is a result, not an error. Texts of the other side are shortened before they are
+//! repeated.
 
 mod challenge;
 mod client;
@@ -34,15 +33,15 @@ use self::{
     request::{BODY_BYTES, FIRST_WALL, REST_WALL, asking, post_json},
 };
 
-/// Requests that one check sends at most, redirects not counted.
+/// Maximum number of requests per check, not counting redirects.
 pub const MAX_REQUESTS: usize = 6 + discovery::PROBED;
 
-/// The answer of a check.
+/// The result of a check.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     url: String,
-    /// Where the answer came from, after redirects.
+    /// The URL of the answer after redirects.
     #[serde(skip_serializing_if = "Option::is_none")]
     final_url: Option<String>,
     reachable: bool,
@@ -51,7 +50,7 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     kind: Kind,
-    /// Something was recognised, and no note is an error.
+    /// Whether something was recognized, and no note is an error.
     ready: bool,
     found: Map<String, Value>,
     notes: Vec<Note>,
@@ -66,7 +65,7 @@ struct Reason {
     message: String,
 }
 
-/// Looks at `url` and says what an agent would find there.
+/// Checks `url`, and reports what an agent would find there.
 pub async fn check(client: &ReadinessClient, url: &str) -> Value {
     let report = match client.fetch(asking(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
         Ok(fetched) => inspect(client, url, fetched).await,
@@ -78,7 +77,7 @@ pub async fn check(client: &ReadinessClient, url: &str) -> Value {
     serde_json::to_value(report).unwrap_or_default()
 }
 
-/// The answer to a check that is asked for by a check.
+/// Returns the result of a check that another check requested.
 #[must_use]
 pub fn of_a_check(url: &str) -> Value {
     let reason = Reason { code: "asked_by_a_check", message: "a check does not ask for another one".to_owned() };
@@ -147,7 +146,7 @@ async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> R
     }
 }
 
-/// What has been seen so far.
+/// The findings so far.
 struct Seen {
     kind: Kind,
     found: Map<String, Value>,
@@ -182,7 +181,7 @@ impl Seen {
         self.kind = aside(fetched.body.len(), || document::read(fetched, &mut self.found, &mut self.notes)).await;
     }
 
-    /// Where GET is refused, asks as indexers do: with an unpaid, empty POST; then as MCP clients do.
+    /// If GET is refused, sends an unpaid, empty POST as indexers do, and then acts as an MCP client.
     async fn post(&mut self, client: &ReadinessClient, first: &Fetched) {
         let get = first.status;
         let url = first.url.as_str();

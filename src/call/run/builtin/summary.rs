@@ -1,20 +1,20 @@
-//! A summary of an input that is safe to show: names, types and sizes, never a value.
+//! Summarizes an input without values: names, types and sizes, which are safe to show.
 //!
-//! Names can be secrets as well: one that looks like a key, a number of a card or an address is hidden, and so is all that is
-//! held under a name that says it is a secret.
+//! Names can be secrets too. A name that looks like a key, a card number or an address is hidden, and so is everything
+//! under a name that indicates a secret.
 
 use serde_json::{Map, Value, json};
 
-/// Values that are described, and how deep.
+/// Maximum number of values described, and maximum depth.
 const MAX_VALUES: usize = 100;
 const MAX_DEPTH: usize = 4;
-/// Longest name that is shown, in characters.
+/// Maximum length of a visible name, in characters.
 const MAX_NAME: usize = 40;
-/// Shortest name of letters and digits that may be a key, and shortest one of digits alone that may be a card's.
+/// Minimum length of an alphanumeric name that may be a key, and of a numeric one that may be a card number.
 const KEY_LENGTH: usize = 16;
 const CARD_LENGTH: usize = 12;
 
-/// What names of secrets have in them, in lower case and without punctuation.
+/// Parts of names that indicate secrets, in lower case and without punctuation.
 const SECRETS: &[&str] = &[
     "authorization",
     "bearer",
@@ -39,15 +39,15 @@ const SECRETS: &[&str] = &[
     "cvc",
     "iban",
 ];
-/// Names that are secrets as they are, and say something else inside of others.
+/// Complete names that indicate secrets, but are harmless as parts of others.
 const SECRETS_ALONE: &[&str] = &["auth", "pin", "otp", "key", "pwd", "jwt", "card", "ssn", "seed"];
 
-/// The summary of `input`.
+/// Returns the summary of `input`.
 pub(super) fn of(input: &Value) -> Value {
     describe(input, MAX_DEPTH, &mut MAX_VALUES.clone())
 }
 
-/// `left` is how many values may still be described.
+/// Describes a value. `left` is the number of values that may still be described.
 fn describe(value: &Value, depth: usize, left: &mut usize) -> Value {
     *left = left.saturating_sub(1);
     match value {
@@ -84,7 +84,7 @@ fn describe(value: &Value, depth: usize, left: &mut usize) -> Value {
     }
 }
 
-/// Whether a name may be shown: not where it could be a key, a card's number or an address itself.
+/// Returns whether a name may be shown. It may not if it could be a key, a card number or an address.
 fn is_shown(name: &str) -> bool {
     let plain = name.bytes().filter(u8::is_ascii_alphanumeric).count();
     let digits = name.bytes().filter(u8::is_ascii_digit).count();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(text.matches("hidden name").count(), 4, "{summary:#}");
     }
 
-    /// A number of a card has 12 digits and more, a key 16 letters and digits, some of each.
+    /// A card number has at least 12 digits. A key has at least 16 letters and digits, including some of each.
     #[test]
     fn names_are_shown_up_to_where_they_could_be_a_secret_themselves() {
         for shown in

@@ -59,7 +59,7 @@ async fn no_answer_leads_its_caller_elsewhere() {
     for status in [200, 201, 202, 404] {
         assert_eq!(answered(status, "location", "/things/7").await.unwrap().headers[0].1, "/things/7");
     }
-    // These lead elsewhere too, and no answer carries them.
+    // These redirect too, and are dropped from all answers.
     for name in
         ["refresh", "alt-svc", "content-location", "uri", "x-accel-redirect", "x-sendfile", "payment-required", "x-payment-required"]
     {
@@ -116,7 +116,7 @@ async fn bytes_are_what_their_content_type_says_and_json_only_where_they_are() {
     assert_eq!((text.headers.len(), &*text.body), (1, &b"x"[..]));
     let json = [("content-type", "application/json")];
     assert!(matches!(answer(reply(200, &json, raw("x")), &live).await, Err(CallError::Output(_))));
-    // Its own error may say what it likes, and what has no body says nothing.
+    // An error status may have any content, and an answer without a body has none.
     assert_eq!(&*answer(reply(404, &json, raw("x")), &live).await.unwrap().body, b"x");
     assert_eq!(&*answer(reply(204, &json, raw("x")), &live).await.unwrap().body, b"");
 }

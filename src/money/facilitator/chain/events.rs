@@ -1,14 +1,14 @@
-//! What the token says that it did: its events, and what may be read from them.
+//! Events of the token, and the facts that they prove.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, b256};
 use serde::Deserialize;
 
 use crate::{Asset, x402::eip3009::Transfer};
 
-/// `AuthorizationUsed(address,bytes32)` and `AuthorizationCanceled(address,bytes32)` of EIP-3009: topic 0.
+/// Topics 0 of `AuthorizationUsed(address,bytes32)` and `AuthorizationCanceled(address,bytes32)` (EIP-3009).
 pub(crate) const USED: B256 = b256!("98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5");
 pub(crate) const CANCELED: B256 = b256!("1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81");
-/// `Transfer(address,address,uint256)` of ERC-20: topic 0.
+/// Topic 0 of `Transfer(address,address,uint256)` (ERC-20).
 pub(super) const MOVED: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
 /// An event.
@@ -22,23 +22,23 @@ pub(crate) struct Log {
     pub(crate) transaction_hash: B256,
     #[serde(default)]
     block_number: Option<U64>,
-    /// Of a block that was replaced.
+    /// Whether its block was replaced.
     #[serde(default)]
     removed: bool,
 }
 
-/// What became of a transaction.
+/// The receipt of a transaction.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Receipt {
     pub(crate) transaction_hash: B256,
-    /// 1 when it was not reverted.
+    /// 1 if it was not reverted.
     pub(crate) status: U64,
     pub(crate) block_number: U64,
     #[serde(default)]
     pub(crate) block_hash: Option<B256>,
     pub(crate) logs: Vec<Log>,
-    /// Gas that it used, and what a unit of that cost.
+    /// Gas used, and the price per unit.
     #[serde(default)]
     pub(crate) gas_used: U64,
     #[serde(default)]
@@ -46,31 +46,31 @@ pub(crate) struct Receipt {
 }
 
 impl Log {
-    /// Whether it says that the nonce of `transfer` is used or cancelled.
+    /// Returns whether it marks the nonce of `transfer` as used or canceled.
     pub(crate) fn spends(&self, transfer: &Transfer, asset: &Asset) -> bool {
         let [topic, from, nonce] = self.topics[..] else { return false };
         let of_token = asset.address.parse() == Ok(self.address);
         of_token && !self.removed && [USED, CANCELED].contains(&topic) && from == transfer.from.into_word() && nonce == transfer.nonce
     }
 
-    /// Who sent how much of the token to `to`, if it says so.
+    /// Returns the sender and amount if it is a transfer of the token to `to`.
     pub(crate) fn moved_to(&self, to: Address, asset: &Asset) -> Option<(Address, U256)> {
         let [MOVED, from, receiver] = self.topics[..] else { return None };
         let told = asset.address.parse() == Ok(self.address) && !self.removed && receiver == to.into_word() && self.data.len() == 32;
         told.then(|| (Address::from_word(from), U256::from_be_slice(&self.data)))
     }
 
-    /// The number of its block.
+    /// Returns the number of its block.
     pub(crate) fn block(&self) -> Option<u64> {
         self.block_number.map(|number| number.to())
     }
 
-    /// Its place among the events of the block.
+    /// Returns its index among the events of the block.
     pub(crate) fn index(&self) -> u64 {
         self.log_index.to()
     }
 
-    /// Whether it says that the token moved so much, from the first to the second.
+    /// Returns whether it is a transfer of `value` from `from` to `to`.
     pub(crate) fn moves(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
         let of_token = asset.address.parse() == Ok(self.address);
         let moved = of_token && !self.removed && self.topics[..] == [MOVED, from.into_word(), to.into_word()];
@@ -79,13 +79,13 @@ impl Log {
 }
 
 impl Receipt {
-    /// Whether the transaction moved so much of the token, from the first to the second.
+    /// Returns whether the transaction transferred `value` of the token from `from` to `to`.
     pub(crate) fn paid(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
         self.status == U64::ONE && self.logs.iter().any(|log| log.moves(from, to, value, asset))
     }
 
-    /// Whether the transaction made `transfer`: the token moves the money right after it marks the nonce. A payer can sign another
-    /// transfer under the same nonce, and send that one: it uses the nonce and pays somebody else.
+    /// Returns whether the transaction made `transfer`: the token moves the money right after it marks the nonce. This
+    /// matters because a payer can sign and send another transfer with the same nonce, which pays somebody else.
     pub(crate) fn made(&self, transfer: &Transfer, asset: &Asset) -> bool {
         if self.status != U64::ONE {
             return false;

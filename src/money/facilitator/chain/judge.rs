@@ -1,7 +1,8 @@
-//! What became of an authorisation, by the word of the token or of Permit2, at a block that will stay.
+//! Decides from the token or Permit2, at a block that will stay, how an authorization ended.
 //!
-//! A judgement is final, so it rests on what proves itself only: the state is asked of the very block whose time is read, which a node
-//! that lags has not, and whoever prunes finds no event for a nonce that is spent. Then the settlement stays open.
+//! A decision is final, so it relies only on facts that prove themselves. The state is read at the very block whose
+//! time is read, which a node that lags does not have. A node that prunes finds no event for a nonce that is spent. In
+//! both cases the settlement stays open.
 
 use alloy_primitives::Address;
 use alloy_sol_types::{SolCall as _, sol};
@@ -23,24 +24,26 @@ use crate::{
 };
 
 sol! {
-    /// Of EIP-3009: whether a nonce is spent.
+    /// EIP-3009: whether a nonce is spent.
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
-    /// Of ERC-20: what an account has, and what of it somebody else may move.
+    /// ERC-20: an account's balance, and the part of it that another account may move.
     function balanceOf(address account) external view returns (uint256);
     function allowance(address owner, address spender) external view returns (uint256);
 }
 
-/// How much earlier than its intent a nonce may have been spent, in seconds: clocks differ, and a handler runs between.
+/// How much earlier than its intent a nonce may have been spent, in seconds: clocks differ, and a handler runs in
+/// between.
 const EARLIER_SECS: u64 = 60 * 60;
 
-/// Whose nonce a payment spends: the token keeps those of transfers, Permit2 those of permits.
+/// The nonce that a payment spends. The token stores those of transfers, Permit2 those of permits.
 pub(super) enum Spends {
     Transfer(Transfer),
     Permit(Permit),
 }
 
 impl Node {
-    /// What became of a payment whose settlement began at that time; unknown while it may still move, and where the node cannot tell.
+    /// Decides how a payment ended whose settlement began at `began`. Unknown while it may still move or if the node
+    /// cannot tell.
     pub(crate) async fn judge(&self, payment: &Payment, began: Timestamp) -> SettleOutcome {
         match self.judgement(payment, began).await {
             Ok(outcome) => outcome,
@@ -50,7 +53,7 @@ impl Node {
 
     async fn judgement(&self, payment: &Payment, began: Timestamp) -> Result<SettleOutcome, Undecided> {
         let spends = self.spends(payment)?;
-        // Others may stand behind its address by now.
+        // The address may lead to another node by now.
         self.prove().await?;
         let safe = self.block(At::Safe).await?;
         let after_secs = began.as_secs().saturating_sub(EARLIER_SECS);
@@ -60,7 +63,7 @@ impl Node {
         }
     }
 
-    /// What became of a transfer that the token keeps the nonces of.
+    /// Decides how a transfer ended, whose nonces the token stores.
     async fn transferred(&self, payment: &Payment, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<SettleOutcome, Undecided> {
         let asset = payment.asset;
         if !self.spent(asset, transfer, At::Hash(safe.hash)).await? {
@@ -74,14 +77,14 @@ impl Node {
             return Ok(refused("authorization_canceled"));
         }
         let receipt = self.receipt_of(&event, safe).await?;
-        // What was signed can pay somebody else, or less than was asked for.
+        // The authorization may pay somebody else, or less than required.
         Ok(match exact::pays(transfer, payment).is_ok() && receipt.made(transfer, asset) {
             true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)),
             false => refused("invalid_exact_evm_nonce_already_used"),
         })
     }
 
-    /// The receipt of the transaction that an event is of, which will stay.
+    /// Returns the receipt of an event's transaction, which is in a block that will stay.
     pub(super) async fn receipt_of(&self, event: &Log, safe: &Block) -> Result<Receipt, Undecided> {
         let receipt: Receipt = self.ask("eth_getTransactionReceipt", json!([event.transaction_hash])).await?;
         if receipt.transaction_hash != event.transaction_hash || receipt.block_number > safe.number || !receipt.logs.contains(event) {
@@ -90,7 +93,7 @@ impl Node {
         Ok(receipt)
     }
 
-    /// What became of a payment that another facilitator was asked to settle.
+    /// Decides how a payment ended that another facilitator was asked to settle.
     pub(crate) async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         match begun.facilitator.as_deref() {
             Some(PLAYS) => SettleOutcome::Unknown(format!("`{PLAYS}` moves its money on no chain")),
@@ -98,8 +101,8 @@ impl Node {
         }
     }
 
-    /// What the payer has of a payment's token, by the newest block, as far as it can be moved: a permit moves what Permit2 is allowed to.
-    /// `None` where the node does not say.
+    /// Returns the payer's balance of a payment's token as of the newest block. For a permit it is limited by Permit2's
+    /// allowance. `None` if the node does not answer.
     pub(crate) async fn balance(&self, payment: &Payment) -> Option<u128> {
         let account: Address = payment.signed.sender().parse().ok()?;
         let balance = self.amount(payment.asset, balanceOfCall { account }.abi_encode());
@@ -111,13 +114,13 @@ impl Node {
         Some(balance?.min(allowance?))
     }
 
-    /// An amount that a token tells, if it does.
+    /// Reads an amount from a token, or `None` if the call fails.
     async fn amount(&self, asset: &Asset, question: Vec<u8>) -> Option<u128> {
         let answer = self.call(asset.address, &question, At::Latest).await.ok()?;
         balanceOfCall::abi_decode_returns_validate(&answer).ok().map(|amount| amount.saturating_to())
     }
 
-    /// Whether the nonce of a payment is spent, or about to be: by the newest block.
+    /// Returns whether the nonce of a payment is spent as of the newest block, which may still be replaced.
     pub(crate) async fn spent_lately(&self, payment: &Payment) -> Result<bool, String> {
         let lately = async {
             match self.spends(payment)? {
@@ -128,7 +131,7 @@ impl Node {
         lately.await.map_err(|why: Undecided| why.to_string())
     }
 
-    /// The nonce that a payment spends, where the node is one of its network.
+    /// Returns the nonce that a payment spends. Fails if the node is of another network.
     pub(super) fn spends(&self, payment: &Payment) -> Result<Spends, Undecided> {
         let (of, own) = (payment.asset.network, self.network());
         if of != own {

@@ -1,4 +1,4 @@
-//! A node of the network, asked by JSON-RPC. What it says counts once it has said that it is of the right chain.
+//! A JSON-RPC node of the network. Its answers count only after it has confirmed the right chain id.
 
 use std::{
     fmt,
@@ -22,19 +22,20 @@ use crate::{
     },
 };
 
-/// How long one question may take. Default: 10 s.
+/// Timeout of a request. Default: 10 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Maximum gas that a payer's contract can use in a call, and a settlement in its transaction.
 pub(crate) const CONTRACT_GAS: u64 = 1_000_000;
 
-/// A node that tried a call with less gas than this had no more: the signer's balance did not pay for it.
+/// If a node had less gas than this for a call, the signer's balance was too low for more.
 const LEAST_ALLOWANCE: u64 = CONTRACT_GAS / 2;
 
-/// Codes of JSON-RPC that are about the question or the node: no such method, wrong parameters, limits of the provider.
+/// JSON-RPC error codes that concern the request or the node: unknown method, invalid parameters, limits of the
+/// provider.
 const OF_THE_NODE: &[i64] = &[-32700, -32600, -32601, -32602, -32005, 429];
 
-/// What nodes say of code that they could not run to its end, in lower case and without anything but letters and digits.
+/// Parts of nodes' messages for code that failed before its end, in lower case with only letters and digits.
 const STOPPED: &[&str] = &[
     "outofgas",
     "insufficientgas",
@@ -65,36 +66,36 @@ const STOPPED: &[&str] = &[
     "vmerror",
 ];
 
-/// Most characters of what a node says, in the log.
+/// Maximum length of a node's message in the log, in characters.
 const MAX_MESSAGE: usize = 200;
 
-/// A node at a URL, which nobody is shown: it has the key of who runs it.
+/// A node at a URL. The URL is secret, because it contains the operator's key.
 pub(crate) struct Node {
     poster: Poster,
     url: Url,
     network: &'static Network,
-    /// Whether it has told its chain since it was last away: it may be another one then.
+    /// Whether it has confirmed its chain id since it was last unreachable. After that it may be another node.
     proven: AtomicBool,
-    /// How many blocks a settlement needs, its own among them, before it counts.
+    /// Number of blocks that a settlement needs to count, including its own.
     confirmations: u64,
 }
 
-/// Why a question has no answer.
+/// Why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RpcError {
     /// There was no connection.
     #[error("the node is not there: {0}")]
     Unsent(String),
-    /// It may have heard the question.
+    /// The request may have arrived.
     #[error("the node did not answer: {0}")]
     Silent(String),
-    /// It answered more than is read.
+    /// The answer is too large to read.
     #[error("the node's {0}")]
     TooLarge(String),
-    /// It answered an error of JSON-RPC.
+    /// The answer is a JSON-RPC error.
     #[error("{method}: {message}")]
     Said { method: &'static str, status: StatusCode, code: i64, message: String, data: Option<Bytes> },
-    /// It answered JSON that is neither an error nor a result of JSON-RPC, as gateways do before a node.
+    /// The answer is JSON but neither an error nor a result of JSON-RPC. Gateways in front of a node do that.
     #[error("{method}: answered {status}: {message}")]
     Unclear { method: &'static str, status: StatusCode, message: String },
     /// It is a node of another network.
@@ -102,7 +103,7 @@ pub(crate) enum RpcError {
     WrongChain(U256, &'static str),
 }
 
-/// As much of a block as is looked at.
+/// The fields of a block that are used.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Block {
@@ -112,24 +113,24 @@ pub(crate) struct Block {
     pub(crate) timestamp: U64,
 }
 
-/// Which block is meant.
+/// A reference to a block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum At {
     /// The newest one, which may still be replaced.
     Latest,
-    /// The newest one that will not be replaced but by a fault of the network.
+    /// The newest one that only a fault of the network can replace.
     Safe,
     Number(u64),
-    /// This very one: a node that has it not says so.
+    /// The block with this hash. A node that does not have it returns an error.
     Hash(B256),
 }
 
 impl RpcError {
-    /// Whether the contract says no, and not the node: it reverted, or its code could not be run to its end.
+    /// Returns whether the contract failed, as opposed to the node: it reverted, or its code could not run to its end.
     pub(crate) fn reverted(&self) -> bool {
         let Self::Said { code, message, data, .. } = self else { return false };
         let message = message.to_lowercase();
-        // First: the contract chooses the rest of the words.
+        // This comes first, because the contract chooses the rest of the message.
         if data.is_some() || message.contains("revert") {
             return true;
         }
@@ -141,7 +142,7 @@ impl RpcError {
     }
 }
 
-/// The gas that a node could try a call with that needed more, where the message has it.
+/// Parses the gas that a node had for a call that needed more, if the message contains it.
 fn allowance(message: &str) -> Option<u64> {
     let (_, rest) = message.split_once("exceeds allowance")?;
     let digits: String = rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
@@ -155,13 +156,13 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node of `network` at `url`. Nothing is asked yet.
+    /// Constructs a node of `network` at `url`. It sends no request yet.
     pub(crate) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
         let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
         Ok(Self { poster: Poster::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
     }
 
-    /// The same, and whether it is of that network is asked in the background and told to the log.
+    /// Constructs a node with `confirmations`, and checks its chain id in the background. The result is logged.
     pub(crate) fn introduced(url: &str, network: &'static Network, confirmations: u64) -> Result<Arc<Self>, ConfigError> {
         let node = Arc::new(Self::new(url, network)?.with_confirmations(confirmations));
         let asked = Arc::clone(&node);
@@ -174,22 +175,22 @@ impl Node {
         Ok(node)
     }
 
-    /// Counts settlements once they have so many blocks, their own among them.
+    /// Sets the number of blocks that a settlement needs to count, including its own.
     pub(crate) fn with_confirmations(self, confirmations: u64) -> Self {
         Self { confirmations: confirmations.max(1), ..self }
     }
 
-    /// How many blocks a settlement needs.
+    /// Returns the number of blocks that a settlement needs.
     pub(crate) fn confirmations(&self) -> u64 {
         self.confirmations
     }
 
-    /// The network that it has to be of.
+    /// Returns the network that it must belong to.
     pub(crate) fn network(&self) -> &'static Network {
         self.network
     }
 
-    /// Asks it which chain it is of.
+    /// Checks its chain id.
     pub(crate) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
         let chain: U256 = self.question("eth_chainId", json!([])).await?;
@@ -200,13 +201,13 @@ impl Node {
         Ok(())
     }
 
-    /// The result of a method, of a node that is known to be of the right chain.
+    /// Calls a method after the chain id is confirmed.
     pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         self.proven().await?;
         self.question(method, params).await
     }
 
-    /// Asks it which chain it is of, unless that is known.
+    /// Checks its chain id unless it is already confirmed.
     pub(crate) async fn proven(&self) -> Result<(), RpcError> {
         match self.proven.load(Ordering::Relaxed) {
             true => Ok(()),
@@ -214,7 +215,6 @@ impl Node {
         }
     }
 
-    /// A block.
     pub(crate) async fn block(&self, at: At) -> Result<Block, RpcError> {
         let which = match at {
             At::Latest => json!("latest"),
@@ -225,12 +225,12 @@ impl Node {
         self.ask("eth_getBlockByNumber", json!([which, false])).await
     }
 
-    /// What a call of `to` would return, by the state after a block.
+    /// Simulates a call of `to` on the state after a block, and returns the result.
     pub(crate) async fn call(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
         self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data) }), at).await
     }
 
-    /// The same of a payer's contract, with no more gas than a settlement can use: what a node runs for it has an end.
+    /// Simulates a call of a payer's contract with the maximum gas of a settlement, which bounds the node's work.
     pub(crate) async fn call_payer(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
         let gas = U64::from(CONTRACT_GAS);
         self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data), "gas": gas }), at).await

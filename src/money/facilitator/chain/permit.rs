@@ -1,5 +1,5 @@
-//! What became of a permit. Permit2 marks its nonce and says nothing of it: by which transaction is found among what the token moved,
-//! and proven by what that transaction called.
+//! Decides how a permit ended. Permit2 marks its nonce without an event. So the transaction is found among the token's
+//! transfers, and proven by its call data.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_sol_types::SolCall as _;
@@ -18,10 +18,10 @@ use crate::{
     x402::permit2::{PERMIT2, Permit, Taking, UPTO_PROXY, nonceBitmapCall},
 };
 
-/// Transactions that are looked at in one judgement.
+/// Maximum number of transactions examined per decision.
 const MOST_TRANSACTIONS: usize = 50;
 
-/// As much of a transaction as says what it did.
+/// The fields of a transaction that show what it called.
 #[derive(Deserialize)]
 struct Called {
     hash: B256,
@@ -29,16 +29,16 @@ struct Called {
     input: Bytes,
 }
 
-/// Where the nonce was used.
+/// The block in which the nonce was used.
 enum Used {
-    /// In this block.
+    /// This block.
     In(u64),
-    /// In one of those that were asked for: the node does not keep the state of them all.
+    /// Some block of the range, because the node does not keep the state of all of them.
     Since,
 }
 
 impl Node {
-    /// Whether Permit2 has marked the nonce.
+    /// Returns whether Permit2 has marked the nonce.
     pub(super) async fn used(&self, permit: &Permit, at: At) -> Result<bool, Undecided> {
         let question = nonceBitmapCall { owner: permit.from, word: permit.nonce >> 8 };
         let answer = self.call(&PERMIT2.to_string(), &nonceBitmapCall::abi_encode(&question), at).await?;
@@ -47,7 +47,7 @@ impl Node {
         Ok(word.bit(permit.nonce.as_limbs()[0] as usize & 0xff))
     }
 
-    /// What became of a permit of which what was charged is to be taken.
+    /// Decides how a permit ended, from which the charge is to be taken.
     pub(super) async fn taken(
         &self,
         payment: &Payment,
@@ -56,7 +56,7 @@ impl Node {
         after_secs: u64,
     ) -> Result<SettleOutcome, Undecided> {
         if !self.used(permit, At::Hash(safe.hash)).await? {
-            // It can be taken up to its deadline, and in that second.
+            // A permit is valid through the second of its deadline.
             return match safe.timestamp.to::<u64>() > permit.deadline_secs() {
                 true => Ok(refused("permit2_deadline_expired")),
                 false => Err(Undecided::Says("the permit's nonce is not used yet".to_owned())),
@@ -73,9 +73,9 @@ impl Node {
         let mut walk = Walk::new(self, json!({ "address": payment.asset.address, "topics": topics }), first, last);
         let (mut paid, mut looked_at) = (false, 0);
         while let Some(logs) = walk.next().await? {
-            // A payer may send any other amount in the same block, and keep the settlement open with it.
+            // A payer could send any other amount in the same block to keep the settlement open.
             paid |= logs.iter().any(|log| log.moves(permit.from, permit.to, charged, payment.asset));
-            // Where the block is not known they may be many: those of the charge are looked at.
+            // If the block is unknown there may be many, so only transfers of the charge are examined.
             let likely = |log: &Log| matches!(used, Used::In(_)) || log.moves(permit.from, permit.to, charged, payment.asset);
             for log in logs.into_iter().filter(likely) {
                 if looked_at == MOST_TRANSACTIONS {
@@ -93,10 +93,10 @@ impl Node {
         }
     }
 
-    /// The block that marked the nonce, which none unmarks.
+    /// Finds the block that marked the nonce. No block unmarks one.
     async fn used_in(&self, permit: &Permit, first: u64, safe: &Block) -> Result<Used, Undecided> {
         let used = async |number| match self.used(permit, At::Number(number)).await {
-            // It may keep the state of its newest blocks only.
+            // The node may keep only the state of its newest blocks.
             Err(Undecided::Node(RpcError::Said { .. })) => Ok(None),
             used => used.map(Some),
         };
@@ -117,7 +117,8 @@ impl Node {
         Ok(Used::In(after))
     }
 
-    /// What the transaction of this event says of the permit; `None` where it says nothing of it.
+    /// Returns how the permit ended according to the transaction of an event, or `None` if that does not concern the
+    /// permit.
     async fn taken_by(
         &self,
         payment: &Payment,
@@ -136,7 +137,7 @@ impl Node {
             return Err(Undecided::Says("the event is of a transaction that was reverted".to_owned()));
         }
         if !taking.takes(permit) {
-            // The payer has signed another one under the same nonce.
+            // The payer has signed another permit with the same nonce.
             return Ok(Some(refused("permit2_invalid_nonce")));
         }
         match taking.amount == charged && event.moves(permit.from, permit.to, charged, payment.asset) {
@@ -145,15 +146,16 @@ impl Node {
         }
     }
 
-    /// Whether a transaction took what was charged of a permit, as far as what it called says; `None` where it went another way than x402's
-    /// proxy.
+    /// Returns whether a transaction took the charge of a permit according to its call data, or `None` if it did not
+    /// call x402's proxy.
     pub(super) async fn took(&self, permit: &Permit, charged: U256, hash: B256) -> Result<Option<bool>, Undecided> {
         let called: Option<Called> = self.ask("eth_getTransactionByHash", json!([hash])).await?;
         let called = called.filter(|called| called.hash == hash && called.to == Some(UPTO_PROXY));
         Ok(called.and_then(|called| Taking::read(&called.input)).map(|taking| taking.takes(permit) && taking.amount == charged))
     }
 
-    /// Whether the node knows what the token and Permit2 did in a block, as far as can be seen: one that has forgotten it says nothing.
+    /// Returns whether the node knows any events of the token and Permit2 in a block. A node that has pruned them
+    /// returns none.
     async fn has_events(&self, payment: &Payment, block: u64) -> Result<bool, Undecided> {
         let both = json!({ "address": [payment.asset.address, PERMIT2] });
         Ok(Walk::new(self, both, block, block).next().await?.is_some_and(|events| !events.is_empty()))

@@ -1,4 +1,4 @@
-//! Whether a transaction made a payment, and has the blocks upon it that the settings ask for.
+//! Checks that a transaction made a payment and has the configured number of confirmations.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::{
 };
 use crate::{Evidence, Payment, Settlement, facilitator::exact};
 
-/// How long a block may take to reach the node that somebody else has seen already.
+/// How far a node may lag behind a block that somebody else has seen.
 const BEHIND: Duration = Duration::from_secs(15);
 
-/// What is waited between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl Settlement {
-    /// The same, with the block that its transaction was seen in.
+    /// Adds the block that its transaction was seen in.
     pub(crate) fn seen_in(self, receipt: &Receipt, is_final: bool) -> Self {
         let block_hash = receipt.block_hash.map(|hash| hash.to_string());
         let evidence = Evidence { block: receipt.block_number.to(), block_hash, spends_nonce: true, is_final };
@@ -30,12 +30,12 @@ impl Settlement {
 }
 
 impl Node {
-    /// What the chain says of a transaction that is said to have made a payment. Waits for its block, and for the blocks upon that, no
-    /// longer than `patience`.
+    /// Checks on the chain that a transaction made a payment. Waits for its block and the confirmations, at most
+    /// `patience`.
     ///
     /// # Errors
     ///
-    /// Why it does not count, or not yet, for the log.
+    /// Why it does not count, or not yet. The text is for the log.
     pub(crate) async fn proof(&self, payment: &Payment, hash: B256, patience: Duration) -> Result<Evidence, String> {
         let spends = self.spends(payment).map_err(|why| why.to_string())?;
         let receipt = self.confirmed(hash, patience).await?;
@@ -47,7 +47,8 @@ impl Node {
                     false => None,
                     true => match self.took(permit, charged, hash).await.map_err(|why| why.to_string())? {
                         Some(took) => took.then_some(true),
-                        // By another contract, which nobody here can read: the nonce is marked, and the money moved.
+                        // It called another contract, whose call data is not readable. The nonce is marked, and the
+                        // money moved.
                         None => self.used(permit, At::Latest).await.map_err(|why: Undecided| why.to_string())?.then_some(false),
                     },
                 }
@@ -58,8 +59,8 @@ impl Node {
         Ok(Evidence { block: receipt.block_number.to(), block_hash, spends_nonce, is_final: false })
     }
 
-    /// The receipt of a transaction once its block has as many upon it as the settings ask for. A block that is replaced meanwhile does
-    /// not count.
+    /// Returns the receipt of a transaction once its block has the configured confirmations. A block that is replaced
+    /// meanwhile does not count.
     pub(crate) async fn confirmed(&self, hash: B256, patience: Duration) -> Result<Receipt, String> {
         let (began, mut has) = (Instant::now(), None);
         loop {
@@ -80,7 +81,7 @@ impl Node {
         }
     }
 
-    /// The receipt of a transaction, and how many blocks there are from its own on.
+    /// Returns the receipt of a transaction, and the number of blocks from its own on.
     async fn confirmations_of(&self, hash: B256) -> Result<Option<(Receipt, u64)>, Undecided> {
         let receipt: Option<Receipt> = self.ask("eth_getTransactionReceipt", json!([hash])).await?;
         let Some(receipt) = receipt.filter(|receipt| receipt.transaction_hash == hash) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! A chain as a node of it shows it.
+//! Reads a chain through a node.
 
 use alloy_primitives::{Address, B256, U64, U256};
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use crate::{
     facilitator::view::{ChainError, ChainView, Placed, TokenTransfer},
 };
 
-/// How far below the newest block one stays, where the node names no safe block.
+/// Distance from the newest block that is treated as safe if the node names no safe block.
 const FAR_BELOW: u64 = 1_000;
 
 impl From<RpcError> for ChainError {

@@ -1,4 +1,4 @@
-//! The event by which a nonce was spent.
+//! Searches for the event that spent a nonce.
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{Asset, x402::eip3009::Transfer};
 
-/// Blocks whose events are asked for at once, and the fewest of them for nodes that allow no more.
+/// Number of blocks per request for events, and the minimum for nodes that allow fewer.
 const SPAN: u64 = 1_000;
 const LEAST_SPAN: u64 = 10;
 
-/// Questions for events in one judgement.
+/// Maximum number of requests for events per decision.
 const MOST_QUESTIONS: u32 = 100;
 
-/// Why a node decides nothing.
+/// Why a node's answers decide nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Undecided {
     #[error(transparent)]
@@ -25,7 +25,7 @@ pub(super) enum Undecided {
     Says(String),
 }
 
-/// A walk through the events of a token, from block to block, in ranges that the node allows.
+/// An iteration over the events of a token, block by block, in ranges that the node allows.
 pub(super) struct Walk<'a> {
     node: &'a Node,
     filter: Value,
@@ -37,12 +37,12 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Through what `filter` names, from block `first` to `last`.
+    /// Iterates over the events that match `filter`, from block `first` to `last`.
     pub(super) fn new(node: &'a Node, filter: Value, first: u64, last: u64) -> Self {
         Self { node, filter, first, from: first, last, span: SPAN, questions: 0 }
     }
 
-    /// The events of the next range; `None` where there is none, or was asked enough.
+    /// Returns the events of the next range, or `None` at the end or after the maximum number of requests.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Log>>, RpcError> {
         while self.from <= self.last && self.questions < MOST_QUESTIONS {
             self.questions += 1;
@@ -53,11 +53,11 @@ impl<'a> Walk<'a> {
                     self.from = to + 1;
                     return Ok(Some(logs));
                 }
-                // It may be more than the node looks through at once.
+                // The range may be too large for the node.
                 Err(RpcError::Said { .. } | RpcError::Unclear { .. }) if self.span > LEAST_SPAN => {
                     self.span = (self.span / 4).max(LEAST_SPAN)
                 }
-                // So many events may lie in a few blocks.
+                // Even a few blocks can have too many events.
                 Err(RpcError::TooLarge(_)) if self.span > 1 => self.span = (self.span / 4).max(1),
                 Err(error) => return Err(error),
             }
@@ -65,12 +65,12 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// The last block that was looked through; the one before the first where none was.
+    /// Returns the last block that was searched, or the one before the first if there was none.
     pub(super) fn looked_to(&self) -> u64 {
         self.from.min(self.last + 1).saturating_sub(1)
     }
 
-    /// None of the events so far says how a nonce was spent that is.
+    /// The error for a nonce that is spent although no event so far shows how.
     pub(super) fn says_nothing(&self) -> Undecided {
         Undecided::Says(format!(
             "the nonce is spent, but no event from block {} to {} says how",
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Node {
-    /// The event by which the nonce was spent, after about this time.
+    /// Finds the event that spent the nonce, after about this time.
     pub(super) async fn event(&self, asset: &Asset, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<Log, Undecided> {
         let first = self.block_before(safe, after_secs).await?;
         let topics: (_, B256, B256) = ([USED, CANCELED], transfer.from.into_word(), transfer.nonce);
@@ -94,7 +94,7 @@ impl Node {
         Err(walk.says_nothing())
     }
 
-    /// The number of a block that is not younger than that time, and not much older.
+    /// Returns the number of a block at or shortly before this time.
     pub(super) async fn block_before(&self, safe: &Block, secs: u64) -> Result<u64, RpcError> {
         let older = async |number| Ok::<_, RpcError>(self.block(At::Number(number)).await?.timestamp.to::<u64>() <= secs);
         let (mut young, mut step) = (safe.number.to::<u64>(), SPAN);

@@ -1,7 +1,8 @@
-//! Sending a transaction through a node, and what its answer proves.
+//! Sends a transaction through a node, and interprets the answer.
 //!
-//! Only a refusal on the list below, from a node that does not have the transaction, means that the transaction was not sent. Any other
-//! answer leaves open whether it is in somebody's pool: a gateway that broadcasts and then answers 504, an internal error, HTML.
+//! Only a refusal on the list below, from a node that does not have the transaction, means that it was not sent. Any
+//! other answer leaves open whether it is in some pool: a gateway that broadcasts and then answers 504, an internal
+//! error, HTML.
 
 use alloy_primitives::{B256, Bytes};
 use reqwest::StatusCode;
@@ -9,29 +10,30 @@ use serde_json::{Value, json};
 
 use super::node::{Node, RpcError};
 
-/// What is known of a transaction after one attempt to send it.
+/// State of a transaction after one attempt to send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sending {
     /// The node has it.
     Accepted,
-    /// The node keeps it only once the transactions before it have arrived.
+    /// The node accepts it only after the transactions before it have arrived.
     Early(String),
-    /// The node did not take it.
+    /// The node rejected it.
     Refused(String),
-    /// The node has a transaction of this nonce, in its pool or in a block: perhaps this one.
+    /// The node has a transaction with this nonce, in its pool or in a block. It may be this one.
     Contested(String),
     /// It may be in a pool.
     Unclear(String),
 }
 
-/// How a refusal's message is compared, in lower case.
+/// How a refusal's message is matched, in lower case.
 enum Text {
     Is(&'static str),
     Begins(&'static str),
 }
 
-/// Refusals that nodes give before they keep a transaction: the code of JSON-RPC and the message. A nonce that is used and a replacement
-/// that pays too little are missing on purpose: both are also said of a transaction that was taken before.
+/// Refusals that nodes return before they keep a transaction: JSON-RPC code and message. A used nonce and an
+/// underpriced replacement are missing on purpose, because nodes also return them for a transaction that was accepted
+/// before.
 const REFUSALS: &[(i64, Text)] = &[
     // geth, op-geth, nitro; reth and erigon use the same code and most of the texts.
     (-32000, Text::Begins("insufficient funds for gas")),
@@ -88,20 +90,20 @@ const REFUSALS: &[(i64, Text)] = &[
     (-32002, Text::Begins("invalid signature")),
 ];
 
-/// What nodes say of a transaction that they have.
+/// Messages for a transaction that the node already has.
 const KNOWN: &[&str] = &["already known", "already imported", "known transaction", "alreadyknown", "existing tx with same hash"];
 
-/// What nodes say that keep nothing for later.
+/// Messages of nodes that do not queue early transactions.
 const EARLY: &[&str] = &["nonce too high", "nonce gap", "noncegap", "nonce too far in", "nonce too distant", "nonce is too distant"];
 
-/// What nodes say of a nonce that another transaction has, or this one.
+/// Messages for a nonce that this or another transaction already uses.
 const CONTESTED: &[&str] = &["nonce", "replacement", "replace existing"];
 
 impl Node {
-    /// Sends a transaction, whose hash is `hash`.
+    /// Sends a transaction with the hash `hash`.
     pub(crate) async fn send(&self, raw: &Bytes, hash: B256) -> Sending {
         if let Err(error) = self.proven().await {
-            // Nothing of it left the host.
+            // Nothing was sent.
             return Sending::Refused(error.to_string());
         }
         let error = match self.ask::<B256>("eth_sendRawTransaction", json!([raw])).await {
@@ -112,7 +114,7 @@ impl Node {
         if !matches!((&sending, &error), (Sending::Refused(_), RpcError::Said { .. })) {
             return sending;
         }
-        // A gateway may have asked a second node, behind one that took it.
+        // A gateway may have asked a second node after the first one accepted it.
         match self.ask::<Value>("eth_getTransactionByHash", json!([hash])).await {
             Ok(Value::Null) => sending,
             Ok(_) => Sending::Accepted,
@@ -121,7 +123,7 @@ impl Node {
     }
 }
 
-/// What an error in answer to `eth_sendRawTransaction` proves.
+/// Interprets an error of `eth_sendRawTransaction`.
 fn read(error: &RpcError) -> Sending {
     let why = error.to_string();
     let (status, code, message) = match error {
@@ -129,7 +131,7 @@ fn read(error: &RpcError) -> Sending {
         RpcError::Silent(_) | RpcError::TooLarge(_) | RpcError::Unclear { .. } => return Sending::Unclear(why),
         RpcError::Said { status, code, message, .. } => (*status, *code, message.to_lowercase()),
     };
-    // A server that fails, or has no time, says nothing of what it did before.
+    // The error of a failing or overloaded server does not show what it did before.
     if !status.is_success() && status != StatusCode::BAD_REQUEST {
         return Sending::Unclear(why);
     }
@@ -143,7 +145,7 @@ fn read(error: &RpcError) -> Sending {
     });
     match () {
         () if refuses => Sending::Refused(why),
-        // An "unknown transaction type" is none.
+        // "unknown transaction type" does not count.
         () if says(KNOWN) && !says(&["unknown"]) => Sending::Accepted,
         () if says(EARLY) => Sending::Early(why),
         () if says(CONTESTED) => Sending::Contested(why),

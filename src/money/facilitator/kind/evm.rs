@@ -1,8 +1,8 @@
-//! Settles itself: sends the token what the payer signed, or x402's proxy a permit and what was charged of it, and pays the gas with a
-//! key of its own.
+//! A facilitator that settles itself. It sends the signed authorization to the token, or a permit and its charge to
+//! x402's proxy, and pays the gas with the host's own key.
 //!
-//! The transaction is signed before the intent is written, and its hash stands in it; sent it is after that. Whatever is lost between,
-//! token and Permit2 move money for a nonce once at most, and the chain tells by which transaction.
+//! The transaction is signed before the intent is written, which contains its hash, and sent afterwards. Whatever is
+//! lost in between, token and Permit2 move money at most once per nonce, and the chain shows the transaction that did.
 
 mod desk;
 mod flights;
@@ -48,12 +48,12 @@ use crate::{
     x402::permit2::PERMIT2,
 };
 
-/// How long transactions are waited for.
+/// Time limits for transactions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// In no block, before one that pays more takes its place. Default: 30 s.
+    /// Time without a block after which a transaction is replaced by one that pays more. Default: 30 s.
     pub(crate) stuck: Duration,
-    /// By a call, for its settlement. Default: 60 s.
+    /// Time that a call waits for its settlement. Default: 60 s.
     pub(crate) settle: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Default for Patience {
     }
 }
 
-/// A facilitator of our own.
+/// A facilitator that sends its own transactions.
 pub(crate) struct EvmFacilitator {
     node: Arc<Node>,
     desk: Desk,
@@ -81,12 +81,12 @@ impl fmt::Debug for EvmFacilitator {
 }
 
 impl EvmFacilitator {
-    /// A facilitator that sends through this node and pays gas with this key: 32 bytes in hex. The key is also that of the other hosts
-    /// of the store, where [others use that](Store::is_shared).
+    /// Constructs a facilitator that sends through `node` and pays gas with `key`: 32 bytes in hex. If [the store is
+    /// shared](Store::is_shared), its other hosts use the key too.
     ///
     /// # Errors
     ///
-    /// A key that is none.
+    /// An invalid key.
     pub(crate) fn new(node: Arc<Node>, key: &str, store: &Arc<dyn Store>, clock: Clock, patience: Patience) -> Result<Self, ConfigError> {
         let bytes = zeroize::Zeroizing::new(hex::decode(key.trim().trim_start_matches("0x")).map_err(|_| ConfigError::GasKey)?);
         let key = SigningKey::from_slice(&bytes).map_err(|_| ConfigError::GasKey)?;
@@ -98,7 +98,7 @@ impl EvmFacilitator {
         Ok(Self { node, desk, signer, gas, proxy, clock, patience })
     }
 
-    /// Who signed it, or the reason why nobody did.
+    /// Returns who signed it, or the refusal if nobody did.
     async fn signed_by(&self, order: &Order<'_>, payment: &Payment) -> Result<SignedBy, Verdict> {
         if order.by_key(payment) {
             return Ok(SignedBy::Key);
@@ -107,7 +107,7 @@ impl EvmFacilitator {
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
         let question = isValidSignatureCall { hash: order.hash(payment.asset), signature };
         match self.node.call_payer(payment.signed.sender(), &question.abi_encode(), At::Latest).await {
-            // Where there is no contract nothing is answered.
+            // A call to an address without a contract returns nothing.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
             Ok(_) => Err(nobody()),
             Err(error) if error.reverted() => Err(nobody()),
@@ -115,8 +115,9 @@ impl EvmFacilitator {
         }
     }
 
-    /// Runs a call on the node, and answers the gas that it needs. Sender and fees are those of its transaction: a payer's contract could
-    /// tell the one from the other by `tx.gasprice`, and do in the transaction what it did not do here.
+    /// Simulates a call on the node, and returns the gas that it needs. Sender and fees are those of the real
+    /// transaction. Otherwise a payer's contract could tell the simulation from it by `tx.gasprice`, and behave
+    /// differently.
     async fn tried(&self, to: Address, data: &Bytes) -> Result<u64, RpcError> {
         let fees = self.desk.fees().await.map_err(RpcError::Unsent)?;
         let (most, tip) = (U128::from(fees.most), U128::from(fees.tip));
@@ -125,13 +126,13 @@ impl EvmFacilitator {
         Ok(gas.to())
     }
 
-    /// A number that the token tells, if it does.
+    /// Reads a number from the token, or `None` if the call fails.
     async fn number(&self, asset: &Asset, question: Vec<u8>) -> Option<U256> {
         let answer = self.node.call(asset.address, &question, At::Latest).await.ok()?;
         Token::balanceOfCall::abi_decode_returns_validate(&answer).ok()
     }
 
-    /// What an order was reverted for.
+    /// Finds out why an order was reverted.
     async fn diagnosis(&self, order: &Order<'_>, payment: &Payment) -> Told {
         let codes = order.codes();
         if let Ok(true) = self.node.spent_lately(payment).await {
@@ -151,23 +152,24 @@ impl EvmFacilitator {
         Told::of(codes.simulation)
     }
 
-    /// The call that makes the money move, by the state of the newest block.
+    /// Builds the call that moves the money, and simulates it on the newest block.
     async fn call(&self, order: &Order<'_>, payment: &Payment) -> Result<Call, Verdict> {
         let by = self.signed_by(order, payment).await?;
         let to = order.contract(payment.asset).ok_or_else(|| Verdict::Unavailable("the token has no address".to_owned()))?;
         let data = order.data(&by);
         let gas = match self.tried(to, &data).await {
-            // What a payer's contract does is its own; what it may cost is not.
+            // A payer's contract may do anything, but not at any cost.
             Ok(gas) if gas > MOST_GAS => return Err(invalid(Told::of(order.codes().simulation))),
             Ok(gas) => gas,
             Err(error) if error.reverted() => return Err(invalid(self.diagnosis(order, payment).await)),
             Err(error) => return Err(Verdict::Unavailable(error.to_string())),
         };
-        // At the settlement again: an address may have got code since (EIP-7702).
+        // It is checked again at settlement, because an address may have got code since (EIP-7702).
         let code = self.node.ask::<Bytes>("eth_getCode", json!([payment.signed.sender(), "latest"])).await;
-        // Without an answer it is held to the stricter limits.
+        // Without an answer the stricter limits apply.
         payment.note_code(code.map_or(true, |code| !code.is_empty()));
-        // By half more than it needs. The first trial is before the work, and what it finds counts against limits: no later one raises it.
+        // The gas limit is 1.5 times the estimate. The first estimate, made before the call runs, counts against the
+        // payer's limits, so that later ones cannot raise it.
         let limit = payment.note_tried_gas(gas + gas / 2);
         if gas > limit {
             return Err(invalid(Told::of(order.codes().simulation)));
@@ -182,7 +184,8 @@ impl EvmFacilitator {
         self.gas.suffices().map_err(Verdict::Unavailable)
     }
 
-    /// Signs the transaction; nothing where the nonce is spent already, by whoever sent what the payer signed.
+    /// Signs the transaction. Returns `None` if the nonce is already spent because somebody else sent the
+    /// authorization.
     async fn signed(&self, payment: &Payment) -> Result<Option<B256>, Unprepared> {
         let away = Unprepared::Away;
         let order = Order::of(payment).map_err(|told| away(told.sentence.to_owned()))?;
@@ -195,7 +198,7 @@ impl EvmFacilitator {
         }
     }
 
-    /// Sends what was signed, and says what came of it.
+    /// Sends the signed transaction, and returns the outcome.
     async fn sent(&self, payment: &Payment, begun: &Begun, hash: B256) -> SettleOutcome {
         match tokio::time::timeout(self.patience.settle, self.desk.send(hash)).await {
             Ok(Ended::Mined(receipt)) => self.mined(payment, begun, &receipt, self.patience.settle).await,
@@ -216,7 +219,7 @@ impl EvmFacilitator {
             self.gas.reverted(payment.id(), receipt);
         }
         if order.made_by(receipt, payment.asset) {
-            // What a key has signed costs what the token's own code takes. Only a contract can choose to use more.
+            // A payment signed by a key costs what the token's code needs. Only a contract can choose to use more.
             let may_exceed = payment.tried_gas().is_none_or(|tried| tried.by_contract);
             let settled = |receipt: &Receipt| {
                 if may_exceed {
@@ -233,7 +236,7 @@ impl EvmFacilitator {
                 Err(why) => SettleOutcome::Unknown(why),
             };
         }
-        // Reverted, it moved nothing; somebody else may have sent the authorisation to the token before.
+        // It was reverted and moved nothing. But somebody else may have sent the authorization to the token before.
         match (self.node.spent_lately(payment).await, self.node.block(At::Safe).await) {
             (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => {
                 let told = Told::of(order.codes().failed);
@@ -246,7 +249,8 @@ impl EvmFacilitator {
         }
     }
 
-    /// Where the transaction of an intent is: its end, if it has one; whether a node still has it.
+    /// Looks up the transaction of an intent. Returns its outcome, which is unknown while the transaction is pending,
+    /// or `None` if no node has it.
     async fn found(&self, payment: &Payment, begun: &Begun, hash: B256) -> Result<Option<SettleOutcome>, RpcError> {
         let receipt: Option<Receipt> = self.node.ask("eth_getTransactionReceipt", json!([hash])).await?;
         if let Some(receipt) = receipt {
@@ -257,7 +261,8 @@ impl EvmFacilitator {
         if let Some(nonce) = nonce {
             let used: U64 = self.node.ask("eth_getTransactionCount", json!([self.signer, "latest"])).await?;
             if nonce < used {
-                // Another one is in a block in its place: this one never will be, though a node may keep it.
+                // Another transaction with this nonce is in a block, so this one never will be, even if a node keeps
+                // it.
                 return Ok(None);
             }
             self.desk.mind(nonce.to(), hash).await;
@@ -266,7 +271,7 @@ impl EvmFacilitator {
     }
 }
 
-/// As much of a transaction in no block as is looked at.
+/// The fields of a pending transaction that are used.
 #[derive(Deserialize)]
 struct Pending {
     nonce: Option<U64>,

@@ -1,5 +1,5 @@
-//! The simulated ledger: balances of play money, and the nonces that are spent. A nonce is forgotten some time after
-//! its authorisation has expired, which refuses it from then on.
+//! The simulated ledger: balances of play money, and spent nonces. A nonce is deleted some time after its authorization
+//! has expired, since it is refused from then on anyway.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ const BALANCES: Counter<String> = schema::LEDGER_BALANCES.counting();
 const NONCES: Table<String, String> = schema::LEDGER_NONCES.holding();
 const EXPIRY: Table<(Timestamp, String), ()> = schema::LEDGER_EXPIRY.holding();
 
-/// No balance is more.
+/// Maximum balance.
 const FULL: Limit = Limit::Ceiling(i64::MAX as i128);
 
-/// Most that one request to the faucet gives: 1,000 USD.
+/// Maximum of one faucet request: 1,000 USD.
 pub(crate) const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
 
-/// Nonces forgotten in one commit.
+/// Number of nonces deleted per commit.
 const BATCH: usize = 256;
 
-/// A ledger that does not do what is asked.
+/// Why the ledger refuses a request.
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum LedgerError {
@@ -39,7 +39,7 @@ pub enum LedgerError {
     Store(#[from] StoreError),
 }
 
-/// One transfer under one nonce.
+/// A transfer and the nonce that it spends.
 pub(crate) struct Move {
     pub(crate) asset: &'static Asset,
     pub(crate) from: Address,
@@ -49,10 +49,10 @@ pub(crate) struct Move {
     pub(crate) valid_before_secs: u64,
 }
 
-/// Balances of dollar tokens in micro-dollars, kept in the store.
+/// Balances of dollar tokens in micro-dollars, stored in the store.
 pub struct Ledger {
     store: Arc<dyn Store>,
-    /// The token that is meant where none is named.
+    /// The default token.
     asset: &'static Asset,
 }
 
@@ -63,32 +63,32 @@ impl std::fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// Balances in this store; of this token, where none is named.
+    /// Constructs a ledger in `store` whose default token is `asset`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, asset: &'static Asset) -> Self {
         Self { store, asset }
     }
 
-    /// The token that is meant where none is named.
+    /// Returns the default token.
     #[must_use]
     pub fn asset(&self) -> &'static Asset {
         self.asset
     }
 
-    /// Adds to an address's balance and answers the new one.
+    /// Adds to an address's balance, and returns the new one.
     ///
     /// # Errors
     ///
-    /// No address, more than [`MAX_FAUCET`], or the store's.
+    /// An invalid address, more than [`MAX_FAUCET`], or errors of the store.
     pub async fn faucet(&self, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         self.faucet_of(self.asset, address, amount).await
     }
 
-    /// The same, of a token.
+    /// Adds to an address's balance of a token, and returns the new one.
     ///
     /// # Errors
     ///
-    /// As [`Ledger::faucet`].
+    /// See [`Ledger::faucet`].
     pub async fn faucet_of(&self, asset: &Asset, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         if amount > MAX_FAUCET {
             return Err(LedgerError::TooMuch);
@@ -100,42 +100,43 @@ impl Ledger {
         Ok(MicroUsd(sums.first().copied().map_or(0, unsigned)))
     }
 
-    /// What an address has.
+    /// Returns the balance of an address.
     ///
     /// # Errors
     ///
-    /// No address, or the store's.
+    /// An invalid address, or errors of the store.
     pub async fn balance(&self, address: &str) -> Result<MicroUsd, LedgerError> {
         self.balance_of(self.asset, address).await
     }
 
-    /// What an address has of a token.
+    /// Returns an address's balance of a token.
     ///
     /// # Errors
     ///
-    /// As [`Ledger::balance`].
+    /// See [`Ledger::balance`].
     pub async fn balance_of(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
         Ok(MicroUsd(unsigned(BALANCES.get(&*self.store, &balance_key(asset, parse(address)?)).await?)))
     }
 
-    /// What an address has of a token, on disk: for who is told it. A transfer is seen before it is there.
+    /// Returns an address's balance of a token after it is durable. A transfer can be read before it is durable, so
+    /// this is the balance to show to clients.
     ///
     /// # Errors
     ///
-    /// As [`Ledger::balance`].
+    /// See [`Ledger::balance`].
     pub async fn told_balance(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
         let balance = self.balance_of(asset, address).await?;
         Batch::new().commit(&*self.store, Durability::Durable).await?;
         Ok(balance)
     }
 
-    /// The transaction that spent a nonce.
+    /// Returns the transaction that spent a nonce.
     pub(crate) async fn transaction(&self, asset: &Asset, from: Address, nonce: B256) -> Result<Option<String>, LedgerError> {
         Ok(NONCES.get(&*self.store, &nonce_key(asset, from, nonce)).await?)
     }
 
-    /// Moves money and spends the nonce, in one commit. Where the store ends with its host it need not be on disk: the commit that records
-    /// the outcome takes this one with it.
+    /// Moves money and spends the nonce in one commit. If the store is only in this process, the commit need not be
+    /// durable, because the commit of the outcome also flushes it.
     pub(crate) async fn transfer(&self, transfer: &Move) -> Result<String, LedgerError> {
         let asset = transfer.asset;
         let nonce = nonce_key(asset, transfer.from, transfer.nonce);
@@ -153,7 +154,7 @@ impl Ledger {
             Err(StoreError::Beyond { limit: Limit::Floor(_), sum, .. }) => {
                 Err(LedgerError::Insufficient { balance: unsigned(sum), wanted: transfer.micros })
             }
-            // A twin was faster.
+            // A concurrent transfer with the same nonce was faster.
             Err(StoreError::Conflict) => match self.transaction(asset, transfer.from, transfer.nonce).await? {
                 Some(transaction) => Err(LedgerError::NonceUsed { transaction }),
                 None => Err(StoreError::Conflict.into()),
@@ -162,12 +163,12 @@ impl Ledger {
         }
     }
 
-    /// Forgets the nonces of authorisations that expired long before `since`: when the oldest of the settlements began that are open, at
-    /// whichever host of the store, for their end is found out by the nonce.
+    /// Deletes the nonces of authorizations that expired well before `since`, when the oldest open settlement of any
+    /// host of the store began. Open settlements are looked up by their nonce.
     ///
     /// # Errors
     ///
-    /// The store's; the rest is forgotten the next time.
+    /// Errors of the store. The next run deletes the rest.
     pub async fn forget(&self, since: Timestamp) -> Result<(), StoreError> {
         let due = EXPIRY.all().before(&since);
         loop {
@@ -193,7 +194,8 @@ fn nonce_key(asset: &Asset, from: Address, nonce: B256) -> String {
     format!("{}/{from:#x}/{nonce:#x}", space(asset))
 }
 
-/// What the keys of a token begin with: the network alone for its first one, as when there was no other.
+/// Returns the key prefix of a token. For the first token of a network it is only the network, as in stores from before
+/// there were others.
 fn space(asset: &Asset) -> String {
     let network = asset.network;
     match Asset::of(network).next() {
@@ -206,12 +208,12 @@ fn parse(address: &str) -> Result<Address, LedgerError> {
     address.parse().map_err(|_| LedgerError::Address(address.chars().take(64).collect()))
 }
 
-/// As sums are: what is more than there can be stands for all there can be.
+/// Converts an amount to a sum, capped at the maximum.
 fn signed(micros: u64) -> i128 {
     i64::try_from(micros).unwrap_or(i64::MAX).into()
 }
 
-/// No balance is below zero.
+/// Converts a sum to an amount. No balance is negative.
 fn unsigned(sum: i128) -> u64 {
     u64::try_from(sum).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Whether those who settle can be reached, asked once: for who looks before a host starts.
+//! Checks once whether a facilitator can be reached, for use before a host starts.
 
 use std::time::{Duration, Instant};
 
@@ -19,24 +19,24 @@ use crate::{
     },
 };
 
-/// How long an answer is waited for.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    /// Whether payments can be settled there, as far as it was asked.
+    /// Whether payments can be settled there, as far as was checked.
     pub settles: bool,
-    /// What it said, or why nothing.
+    /// The answer, or why there is none.
     pub said: String,
-    /// What to do where it does not.
+    /// A remedy if it cannot settle.
     pub remedy: &'static str,
-    /// Why no gas can be estimated there, where it has to be.
+    /// Why gas cannot be estimated there, if that is needed and fails.
     pub no_estimate: Option<String>,
 }
 
 impl Site<'_> {
-    /// Asks who settles on the network, and changes nothing.
+    /// Checks the facilitator of the network without changing anything.
     pub async fn reach(&self) -> Reached {
         match self.kind {
             FacilitatorKind::Simulated => well("play money, on a ledger of this host".to_owned()),
@@ -107,7 +107,7 @@ impl Site<'_> {
         }
     }
 
-    /// Asks for the gas of a call that changes nothing.
+    /// Estimates the gas of a call that changes nothing.
     async fn estimate(&self, node: &Node) -> Result<(), String> {
         let Some(asset) = Asset::of(self.network).next() else { return Ok(()) };
         let data = balanceOfCall { account: Address::ZERO }.abi_encode();

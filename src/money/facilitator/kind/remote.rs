@@ -1,9 +1,9 @@
-//! Any x402 facilitator over HTTP, in both versions of the wire. Fails closed: no explicit success
-//! is no success, and an answer that cannot be read after `/settle` means that money may have moved.
+//! An x402 facilitator over HTTP, in both versions of the protocol. It fails closed: anything but an explicit success
+//! is not a success, and an unreadable answer to `/settle` means that money may have moved.
 //!
-//! A facilitator's "no" is the end only if it says, in a code, why it did not send the first transaction
-//! of a payment. A "no" to a repeated question, or one after sending, says nothing of what was sent before:
-//! then the chain decides, by the token's own word, and without a node the settlement stays open.
+//! A refusal is final only if its code says why the facilitator did not send the first transaction of a payment. A
+//! refusal of a repeated request, or after sending, says nothing about earlier transactions. Then the chain decides,
+//! according to the token, and without a node the settlement stays open.
 
 mod credentials;
 mod line;
@@ -43,15 +43,15 @@ use crate::{
     },
 };
 
-/// How long answers are waited for.
+/// Time limits for answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     /// Default: 10 s.
     pub(crate) verify: Duration,
-    /// Above the confirmation time of slow chains. Default: 60 s.
+    /// More than the confirmation time of slow chains. Default: 60 s.
     pub(crate) settle: Duration,
-    /// For asking again after a failure that may pass, while the caller waits, beside waiting until the facilitator is not
-    /// busy with others. Default: 10 s.
+    /// For retries after a temporary failure while the caller waits, not counting the wait for a free slot of the
+    /// facilitator. Default: 10 s.
     pub(crate) again: Duration,
 }
 
@@ -61,17 +61,17 @@ impl Default for Patience {
     }
 }
 
-/// What is waited before a question is asked for the third time and later, at least: by chance it is up to twice as long.
+/// Minimum pauses before the second and later retries. Jitter makes them up to twice as long.
 const WAITS: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(100))
     .with_max_delay(Duration::from_secs(1))
     .without_max_times()
     .with_jitter();
 
-/// A facilitator at a URL, and a node to ask when it does not say what it did.
+/// A facilitator at a URL, and a node for settlements whose outcome it does not report.
 pub(crate) struct HttpFacilitator {
     line: Arc<Line>,
-    /// Asked of those whom a payment has to name.
+    /// The facilitator's `/supported` answer, which names the addresses that payments must contain.
     supported: Option<Arc<Supported>>,
     node: Option<Arc<Node>>,
     window: Window,
@@ -79,7 +79,7 @@ pub(crate) struct HttpFacilitator {
     patience: Patience,
 }
 
-/// Without what may be secret in its address.
+/// Leaves out any secrets in the URL.
 impl fmt::Debug for HttpFacilitator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("HttpFacilitator").field(&self.identity()).finish()
@@ -87,23 +87,22 @@ impl fmt::Debug for HttpFacilitator {
 }
 
 impl HttpFacilitator {
-    /// A facilitator at `url`.
+    /// Constructs a facilitator at `url`.
     ///
     /// # Errors
     ///
-    /// An address that is no URL, and credentials that cannot be sent.
+    /// An invalid URL, or credentials that cannot be sent.
     pub(crate) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
         let line = Arc::new(Line::new(url, access, clock.clone())?);
         Ok(Self { line, supported: None, node, window: Window::new(), clock, patience: Patience::default() })
     }
 
-    /// Asks it in the background whom payers on `network` have to name.
+    /// Polls in the background for the addresses that payers on `network` must name.
     pub(crate) fn asked_about(self, network: &'static Network) -> Self {
         let supported = Some(Supported::watch(Arc::clone(&self.line), network));
         Self { supported, ..self }
     }
 
-    /// Waits otherwise. For tests.
     #[cfg(test)]
     pub(crate) fn with_patience(self, patience: Patience) -> Self {
         Self { patience, ..self }
@@ -118,7 +117,7 @@ impl HttpFacilitator {
         plain(self.line.post(path, &body, patience).await)
     }
 
-    /// The node that knows what became of a payment whose nonces a contract keeps.
+    /// Returns the node that can decide how a payment ended, if a contract stores its nonce.
     fn judge_of(&self, payment: &Payment) -> Option<&Arc<Node>> {
         self.node.as_ref().filter(|_| payment.transfer().is_some() || payment.permit().is_some())
     }
@@ -127,7 +126,7 @@ impl HttpFacilitator {
         settle_said(self.ask("/settle", payment, self.patience.settle).await, payment.asset.network)
     }
 
-    /// What the chain knows of a settlement that the facilitator does not speak clearly of.
+    /// Decides on the chain how a settlement ended that the facilitator did not report clearly.
     async fn doubt(&self, payment: &Payment, begun: &Begun, why: String) -> SettleOutcome {
         let Some(node) = self.judge_of(payment) else {
             return SettleOutcome::Unknown(format!("{why}; only the chain knows, and no node can be asked (TOLLHOUSE_RPC_URL)"));
@@ -138,7 +137,7 @@ impl HttpFacilitator {
         }
     }
 
-    /// What is made of a "yes": where a node can be asked, the transaction has to have made the transfer.
+    /// Handles a reported success. If there is a node, the transaction must have made the transfer.
     async fn proven(&self, payment: &Payment, begun: &Begun, transaction: String) -> SettleOutcome {
         let settlement = settlement(payment, transaction);
         let Some(node) = self.judge_of(payment) else { return SettleOutcome::Settled(settlement) };
@@ -154,13 +153,13 @@ impl HttpFacilitator {
         }
     }
 
-    /// What is made of a "no" to the first question. Where a node can be asked, it counts only while the nonce is unspent; where none
-    /// can, one that only a trial of the transfer gave is not trusted: that fails likewise where the nonce is spent, by whoever sent the
-    /// authorization to the token.
+    /// Handles a refusal of the first request. With a node, it counts only while the nonce is unspent. Without one, a
+    /// refusal that follows from a simulation of the transfer is not trusted, because the simulation also fails if
+    /// somebody else already sent the authorization to the token.
     async fn refused(&self, payment: &Payment, begun: &Begun, reason: &str, refused: SettleOutcome) -> SettleOutcome {
         tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
         let Some(node) = self.judge_of(payment) else {
-            // Nobody but the facilitator that it names can have sent what is no transfer of EIP-3009.
+            // Only an EIP-3009 transfer can be sent by anybody. Other payments name their facilitator.
             let bound = payment.transfer().is_none();
             return match Told::found(reason) {
                 Some(Found::Trial) if !bound => self.doubt(payment, begun, logged(reason).to_owned()).await,
@@ -182,7 +181,7 @@ impl HttpFacilitator {
 #[async_trait]
 impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &Payment) -> Verdict {
-        // The host loses by a facilitator that does not check the authorization, so it checks this itself.
+        // The host bears the loss if a facilitator does not check the authorization, so it checks this itself.
         if let Some((transfer, _)) = payment.transfer()
             && let Err(told) = exact::pays(&transfer, payment).and_then(|()| exact::has_begun(&transfer, self.clock.now()))
         {
@@ -253,7 +252,7 @@ impl Facilitator for HttpFacilitator {
         if !matches!(open, SettleOutcome::Unknown(_)) {
             return open;
         }
-        // The same nonce: the token moves money for it once at most.
+        // It has the same nonce, so the token moves money at most once.
         match self.settle_once(payment).await {
             Said::Settled(transaction) => self.proven(payment, begun, transaction).await,
             Said::Refused(why) | Said::NotServed(why) | Said::Spent(why) | Said::Unsent(why) | Said::Doubtful(why) => {

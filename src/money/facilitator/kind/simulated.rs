@@ -1,4 +1,4 @@
-//! The simulated facilitator: real signatures, times and amounts; play money.
+//! The simulated facilitator. Signatures, times and amounts are checked for real; the money is play money.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     x402::{eip3009::Transfer, permit2::Permit},
 };
 
-/// Who takes what was charged, as payers name it: nobody's address.
+/// The facilitator address that payers name for metered charges. Nobody owns it.
 const METER: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 
 /// Verifies for real and moves play money.
@@ -23,13 +23,13 @@ pub(crate) struct SimulatedFacilitator {
 }
 
 impl SimulatedFacilitator {
-    /// Settles on this ledger, at this clock's time.
+    /// Constructs a facilitator that settles on this ledger, at this clock's time.
     #[must_use]
     pub(crate) fn new(ledger: Arc<Ledger>, clock: Clock) -> Self {
         Self { ledger, clock }
     }
 
-    /// The transfer, if nothing but the balance and the nonce can stop it.
+    /// Returns the transfer if nothing but balance and nonce can prevent it.
     fn check(&self, payment: &Payment) -> Result<Move, Told> {
         if let Some((permit, signature)) = payment.permit() {
             return self.check_permit(&permit, signature, payment);
@@ -39,7 +39,7 @@ impl SimulatedFacilitator {
             return Err(Told::of("invalid_exact_evm_signature"));
         }
         exact::fits(&transfer, payment, self.clock.now())?;
-        // More is no price.
+        // A larger amount cannot be a price.
         let worth = u128::try_from(transfer.value).ok().and_then(|atomic| payment.asset.worth(atomic));
         let micros = worth.ok_or_else(|| Told::of("invalid_exact_evm_payload_authorization_value_mismatch"))?.0;
         let Transfer { from, to, nonce, .. } = transfer;
@@ -48,13 +48,13 @@ impl SimulatedFacilitator {
 }
 
 impl SimulatedFacilitator {
-    /// The same of a permit, of which what was charged moves.
+    /// Returns the transfer of a permit's charge if nothing but balance and nonce can prevent it.
     fn check_permit(&self, permit: &Permit, signature: &str, payment: &Payment) -> Result<Move, Told> {
         if !payment.permitted_by_key(permit, signature) {
             return Err(Told::of("invalid_permit2_signature"));
         }
         upto::fits(permit, self.clock.now())?;
-        // More is no price.
+        // A larger amount cannot be a price.
         let worth = u128::try_from(upto::charged(permit, payment)?).ok().and_then(|charged| payment.asset.worth(charged));
         let micros = worth.ok_or_else(|| Told::of("invalid_upto_evm_payload_settlement_exceeds_amount"))?.0;
         let nonce = permit_nonce(permit);
@@ -108,11 +108,11 @@ impl Facilitator for SimulatedFacilitator {
         let Some((from, nonce)) = spends(payment) else {
             return SettleOutcome::Refused { reason: "invalid_payload".to_owned(), message: "not a transfer".to_owned() };
         };
-        // The nonce is spent by this transfer and no other: the intent holds its signature.
+        // Only this transfer can have spent the nonce, because the intent contains its signature.
         match self.ledger.transaction(payment.asset, from, nonce).await {
             Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
             Ok(None) => match self.settle(payment, begun).await {
-                // Whoever began it was faster after all.
+                // A concurrent settlement was faster.
                 refused @ SettleOutcome::Refused { .. } => match self.ledger.transaction(payment.asset, from, nonce).await {
                     Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
                     Ok(None) => refused,
@@ -137,7 +137,7 @@ impl Facilitator for SimulatedFacilitator {
     }
 }
 
-/// Whose nonce a payment spends, and which, as the ledger keeps it.
+/// Returns the owner and key of the nonce that a payment spends in the ledger.
 fn spends(payment: &Payment) -> Option<(Address, B256)> {
     match (payment.transfer(), payment.permit()) {
         (Some((transfer, _)), _) => Some((transfer.from, transfer.nonce)),
@@ -146,7 +146,7 @@ fn spends(payment: &Payment) -> Option<(Address, B256)> {
     }
 }
 
-/// Apart from those of transfers.
+/// Returns a permit's nonce in the ledger, hashed to keep it apart from those of transfers.
 fn permit_nonce(permit: &Permit) -> B256 {
     keccak256([b"permit2".as_slice(), &permit.nonce.to_be_bytes::<32>()].concat())
 }

@@ -1,5 +1,5 @@
-//! Rows of answers as the store keeps them. One that holds all of its answer is written as every version before wrote it; the other form
-//! is only for those who read it ([`Replica::may_write`](tollhouse_replica::Replica::may_write)).
+//! The stored format of answers. A row with a complete answer has the same format as in every version. The other format
+//! is used only if all replicas read it ([`Replica::may_write`](tollhouse_replica::Replica::may_write)).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -10,17 +10,17 @@ use super::{super::record::StoredAnswer, Promised};
 /// The row of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::gate) enum AnswerRow {
-    /// All of it.
+    /// A complete answer.
     Whole(StoredAnswer),
-    /// All but its body, and which object that is.
+    /// An answer without its body, and the object that has it.
     Apart(StoredAnswer, Object),
 }
 
-/// Where the body of an answer is.
+/// The object with an answer's body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::gate) struct Object {
     pub(super) name: String,
-    /// In hex.
+    /// The hash in hex.
     pub(super) sha256: String,
 }
 
@@ -42,7 +42,7 @@ impl AnswerRow {
         }
     }
 
-    /// Without its body where that is an object.
+    /// Returns the answer, without its body if that is an object.
     pub(super) fn into_answer(self) -> StoredAnswer {
         match self {
             Self::Whole(answer) | Self::Apart(answer, _) => answer,
@@ -64,7 +64,7 @@ impl Value for AnswerRow {
     }
 }
 
-/// An answer without its body, and its object.
+/// The encoded form of an answer without its body, and its object.
 #[derive(Serialize, Deserialize)]
 struct Apart(StoredAnswer, Object);
 

@@ -1,4 +1,4 @@
-//! Burned gas as the hosts of one store tell it to each other, and as a restart finds it in the store.
+//! Shares counts of burned gas between the hosts of a store, and keeps them in the store for restarts.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
@@ -11,22 +11,22 @@ use tollhouse_store::{Batch, Counter, Durability, Limit, Store, StoreError, sche
 use super::{Burned, BurnedGas, Burner, GasMeter, MAX_KEYS, Moment, State, WINDOW, entry};
 use crate::{PaymentId, gate::Gate};
 
-/// What was burned and reverted: by the stretch of time, and by what is counted and of whom.
+/// Burned gas and reverted settlements, by interval, kind of count and party.
 const BURNED: Counter<(u64, String)> = schema::BURNED_GAS.counting();
 
-/// How long a stretch of time is that has sums of its own, in milliseconds: five minutes.
+/// Length of an interval with its own sums, in milliseconds: 5 minutes.
 const STRETCH_MS: u64 = 5 * 60 * 1_000;
 
-/// Stretches that the window has, and the one that it may begin in.
+/// Number of intervals in the window, including the one in which it begins.
 const STRETCHES: u64 = WINDOW.as_millis() as u64 / STRETCH_MS + 1;
 
-/// Sums that are read at once.
+/// Number of sums read at once.
 const PAGE: usize = 1_000;
 
-/// How long the store is left alone after a failure.
+/// Pause after a failure of the store.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is counted.
+/// The kinds of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Count {
     Gas,
@@ -42,14 +42,14 @@ impl Count {
     }
 }
 
-/// What other hosts have not heard of, and what the store does not have yet.
+/// Counts that were not sent to other hosts or not written to the store yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// Whether anybody asks.
+    /// Whether counts are sent to other hosts.
     is_told: bool,
     gas: HashMap<String, u64>,
     reverts: HashMap<String, u64>,
-    /// By what is counted, `/`, and of whom.
+    /// The key is the kind of count, `/`, and the party.
     unwritten: HashMap<String, i128>,
 }
 
@@ -61,7 +61,7 @@ impl Pending {
         }
     }
 
-    /// As [`GasMeter::excuse`]. What others have heard already stays with them.
+    /// Undoes counts as [`GasMeter::excuse`] does. Other hosts keep counts that they already have.
     pub(super) fn excused(&mut self, burner: &Burner, from: Option<IpAddr>, gas: u64) {
         for name in names(burner, from) {
             self.change(Count::Gas, &name, gas, false);
@@ -110,13 +110,13 @@ impl Pending {
     }
 }
 
-/// The name of what all have burned.
+/// Name of the total.
 const ALL: &str = "all";
 
-/// What the keys of payments begin with whose burned gas was counted.
+/// Key prefix of payments whose burned gas was counted.
 const COUNTED: &str = "counted";
 
-/// The names of a payer, of the address that it calls from, and of a builder.
+/// Returns the names of a payer, its address and a builder.
 fn names(burner: &Burner, from: Option<IpAddr>) -> Vec<String> {
     let payer = Some(format!("payer/{}", burner.payer));
     let address = from.map(|from| format!("address/{from}"));
@@ -125,7 +125,7 @@ fn names(burner: &Burner, from: Option<IpAddr>) -> Vec<String> {
 }
 
 impl State {
-    /// What is counted under a name.
+    /// Returns the entry with this name.
     fn named(&mut self, name: &str, now: Moment) -> Option<&mut Burned> {
         match name.split_once('/') {
             Some(("payer", payer)) => Some(entry(&mut self.payers, payer, now)),
@@ -137,7 +137,7 @@ impl State {
     }
 }
 
-/// Gas, or reverted settlements, as other hosts hear of them.
+/// Shares one kind of count with other hosts.
 struct Told(Arc<GasMeter>, Count);
 
 impl Tally for Told {
@@ -151,18 +151,18 @@ impl Tally for Told {
 }
 
 impl GasMeter {
-    /// What hosts of one store count together.
+    /// Returns the counts that hosts of a store share.
     pub(in crate::gate) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 2] {
         [Count::Gas, Count::Reverts].map(|count| (count.name(), Arc::new(Told(Arc::clone(self), count)) as Arc<dyn Tally>))
     }
 
-    /// Notes for whoever looks the settlement of this payment up after a restart, or after this host has ended, that its gas was counted.
+    /// Records that the gas of this payment was counted, for lookups after a restart or by another host.
     pub(in crate::gate) fn note_counted(&self, payment: &PaymentId) {
         self.state().pending.note(payment);
         self.changed.notify_one();
     }
 
-    /// Takes back what was counted a second time.
+    /// Removes a duplicate count.
     pub(in crate::gate) fn uncount(&self, burner: &Burner, burned: BurnedGas) {
         let (mut state, now) = (self.state(), self.now());
         let mut names = names(burner, None);
@@ -187,12 +187,12 @@ impl GasMeter {
         }
     }
 
-    /// Counts what the store knows of the last hour, and has what is burned from now on written to it in the background. Must be called
-    /// inside a tokio runtime.
+    /// Reads the counts of the last hour from the store, and writes new ones in the background. Call it inside a tokio
+    /// runtime.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub(in crate::gate) async fn open(self: &Arc<Self>, store: &Arc<dyn Store>, clock: &Clock) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.state().is_open, true) {
             return Ok(());
@@ -214,7 +214,7 @@ impl GasMeter {
         Ok(())
     }
 
-    /// Counts what the store knows of the last hour.
+    /// Reads the counts of the last hour from the store.
     async fn read(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
         let rows = BURNED.rows();
         let mut range = rows.all().from(&(now.0 / STRETCH_MS).saturating_sub(STRETCHES));
@@ -222,7 +222,7 @@ impl GasMeter {
             range = rest;
             for row in page {
                 let (stretch, key) = row.key;
-                // As if all of it had come at the end of its stretch: it counts for an hour at least.
+                // Count everything from the end of its interval, so that it counts for at least an hour.
                 let age = now.0.saturating_sub((stretch + 1).saturating_mul(STRETCH_MS));
                 let Some((count, name)) = key.split_once('/') else { continue };
                 let count = [Count::Gas, Count::Reverts].into_iter().find(|known| known.name() == count);
@@ -234,7 +234,7 @@ impl GasMeter {
         Ok(())
     }
 
-    /// Writes what was burned here since the last time, and forgets what counts no more.
+    /// Writes the counts since the last time, and deletes those that no longer count.
     async fn write(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
         let unwritten = std::mem::take(&mut self.state().pending.unwritten);
         let (stretch, mut batch) = (now.0 / STRETCH_MS, Batch::new());
@@ -252,14 +252,14 @@ impl GasMeter {
 }
 
 impl Gate {
-    /// Whether another process has counted the burned gas of a payment.
+    /// Returns whether another process has counted the burned gas of a payment.
     pub(in crate::gate) async fn was_burned_counted(&self, payment: &PaymentId) -> bool {
         if self.open_runs().contains_key(payment) {
             return false;
         }
         let (now, key) = (self.clock.now().0 / STRETCH_MS, format!("{COUNTED}/{payment}"));
         for stretch in now.saturating_sub(STRETCHES)..=now {
-            // One that cannot be read counts twice rather than never.
+            // If it cannot be read, counting twice is better than not at all.
             if BURNED.get(&*self.store, &(stretch, key.clone())).await.is_ok_and(|counted| counted > 0) {
                 return true;
             }
@@ -269,7 +269,7 @@ impl Gate {
 }
 
 impl Drop for GasMeter {
-    /// Ends the task that writes.
+    /// Ends the writing task.
     fn drop(&mut self) {
         self.changed.notify_one();
     }

@@ -1,4 +1,4 @@
-//! What limits burned gas, and for whom.
+//! The limits on burned gas, and the parties that they apply to.
 
 use tokio::time::advance;
 
@@ -156,7 +156,8 @@ fn excuse(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
     meter.excuse(&who.burner, BurnedGas { gas, wei: u128::from(gas) * 2 });
 }
 
-/// A payer moved its money itself, before each of its settlements: 36 reverted ones closed a host to all, and counted against nobody.
+/// Regression test: a payer moved its money itself before each of its settlements. 36 reverted ones closed a host to
+/// all, and counted against nobody.
 #[tokio::test(start_paused = true)]
 async fn no_more_settlements_of_a_payer_are_excused_than_may_be_reverted() {
     let (meter, payer) = (meter(0, 1_000, 0, 2), burner("a", "b"));

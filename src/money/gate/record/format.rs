@@ -1,6 +1,6 @@
-//! Records as the store keeps them: as postcard. Format 3 ended before the held balance and what is owed. In format 2 they
-//! named no replica. Versions before that wrote the answer into them, followed by the [`Tail`] and the [`Settler`] if they had
-//! those. Their digest was that of the signed part alone, even where the client had named the payment.
+//! The stored format of payment records, encoded with postcard. Format 3 lacks the held balance and the owed answer.
+//! Format 2 also lacks the replica. Earlier formats contain the answer, followed by the optional [`Tail`] and
+//! [`Settler`]. Their digest covers only the signed part, even if the client named the payment.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_store::{Formatted, Value, read_postcard, write_postcard};
@@ -8,23 +8,23 @@ use tollhouse_store::{Formatted, Value, read_postcard, write_postcard};
 use super::{Intent, Kept, Record, Settler, State, StoredAnswer, Tail};
 use crate::{WireVersion, x402::offer::named_digest};
 
-/// The last format with the answer in the record.
+/// The last format that contains the answer.
 const OLDER: u8 = 1;
 
-/// The format that ended where the replica's name stands now.
+/// The last format without the replica.
 const UNNAMED: u8 = 2;
 
-/// The format that ended where the held balance and what is owed stand now.
+/// The last format without the held balance and the owed answer.
 const UNHELD: u8 = 3;
 
-/// How postcard writes that there is none.
+/// The postcard encoding of `None`.
 const NONE: &[u8] = &[0];
 
-/// A record that says more than format 3 can: only for those who read it
+/// A record that format 3 cannot represent. It is written only if all replicas read it
 /// ([`Replica::may_write`](tollhouse_replica::Replica::may_write)).
 struct Newest(Record);
 
-/// A record as it is written otherwise.
+/// A record that is written as format 3.
 struct Plain(Record);
 
 impl Value for Record {
@@ -58,7 +58,7 @@ impl Formatted for Plain {
 
     fn write(&self, out: &mut Vec<u8>) {
         write_postcard(&self.0, out);
-        // That it holds nothing, and owes nothing.
+        // Removes the two `None` at the end: held balance and owed answer.
         out.truncate(out.len() - 2 * NONE.len());
     }
 

@@ -15,7 +15,7 @@ fn settled(tail: Option<Tail>) -> Record {
     Record { state: State::Settled, answer: Some(Kept::Apart(None)), tail, ..record }
 }
 
-/// The bytes of a record as versions before wrote it.
+/// Encodes a record as earlier versions did.
 fn older(record: &Record) -> Vec<u8> {
     let Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, tail, settler, .. } = record.clone();
     let intent = intent.map(|Intent { version, payload, requirements, draft, .. }| OlderIntent {
@@ -107,18 +107,18 @@ fn a_record_goes_when_nothing_can_be_asked_of_it() {
     let without = Record { answer: None, ..record };
     assert_eq!(without.due(Timestamp(day + 5)), Due::At(Timestamp(3 * day + hour)));
     assert_eq!(without.due(Timestamp(3 * day + hour)), Due::Record);
-    // One whose authorisation ends before its answer does goes with the answer.
+    // One whose authorization ends before its answer expires is deleted with the answer.
     assert_eq!(settled(tail(60_000)).due(Timestamp(day + 4)), Due::At(Timestamp(day + 5)));
     assert_eq!(settled(tail(60_000)).due(Timestamp(day + 5)), Due::Record);
-    // One that does not say how long its authorisation is valid stays.
+    // One with an authorization of unknown validity stays.
     assert_eq!(settled(None).due(Timestamp(day + 5)), Due::Answer);
     assert_eq!(Record { answer: None, ..settled(None) }.due(Timestamp(u64::MAX)), Due::Never);
-    // What took nothing goes sooner; what is under way does not go.
+    // Payments that took nothing are deleted sooner; open ones are not deleted.
     let ended = |state| Record { state, answer: None, ..settled(tail(u64::MAX)) };
     assert_eq!(ended(State::Released).due(Timestamp(hour + 4)), Due::At(Timestamp(hour + 5)));
     assert_eq!(ended(State::Released).due(Timestamp(hour + 5)), Due::Record);
     assert_eq!(ended(State::Refused).due(Timestamp(hour + 5)), Due::At(Timestamp(day + 5)));
-    // What is owed stays as long as the tool can be run for it.
+    // An owed payment stays as long as the tool can be run for it.
     let owed = |until_ms| Record { owed: Some(Owed { runs: 1, until_ms, notice: None }), tail: tail(60_000), ..ended(State::Owed) };
     assert_eq!(owed(day).due(Timestamp(day + hour - 1)), Due::At(Timestamp(day + hour)));
     assert_eq!(owed(day).due(Timestamp(day + hour)), Due::Record);

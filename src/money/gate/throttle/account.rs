@@ -1,4 +1,4 @@
-//! What is remembered of payers, addresses and tools.
+//! Records of payers, addresses and tools.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -7,68 +7,68 @@ use crate::gate::recent::{Moment, Recent};
 /// The time for which an unpaid run counts.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
-/// Paid runs that allow their payer, and the address that it calls from, one more run under way.
+/// Number of paid runs that allow their payer and its address one more run in flight.
 const PAID_FOR_ONE_MORE: u32 = 10;
 
-/// Runs under way that can be allowed in that way, as a multiple of the limit. A developer credit has them from the start: its
-/// balance cannot be moved away while its calls run, so only a tool that fails leaves its runs unpaid.
+/// Maximum number of additional runs in flight, as a multiple of the limit. A developer credit has them from the start:
+/// its balance cannot be moved away during its calls, so its runs are unpaid only if a tool fails.
 const MOST_MORE: u32 = 10;
 
-/// After how long it is worth asking again where only runs under way are in the way.
+/// When a retry is worthwhile if only runs in flight exceed the limit.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 
-/// How long the runs that somebody paid for are remembered, from the last one on.
+/// How long an account is remembered after its last run.
 const HISTORY_KEPT: Duration = Duration::from_secs(60 * 60);
 
-/// How often it is noted for the store that somebody is a customer.
+/// Interval at which a customer is recorded in the store again.
 const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Most paid runs that count for a customer.
+/// Maximum number of paid runs that count for a customer.
 const MOST_PAID: u32 = 1_000;
 
-/// What is known of a payer's money.
+/// Knowledge of a payer's funds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) enum Funds {
-    /// A developer credit, of which the price is held.
+    /// A developer credit, on which the price is reserved.
     Credit,
-    /// A balance on a network, of which the price is held on this host.
+    /// A balance on a network, on which this host holds the price.
     Balance,
-    /// Nothing.
+    /// The balance is unknown.
     Untold,
 }
 
-/// The time of a question.
+/// The current time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now {
     pub(super) at: Moment,
-    /// Since the start of the process.
+    /// Time since the start of the process.
     pub(super) elapsed: Duration,
 }
 
 impl Now {
-    /// So long after the start of the process.
+    /// Constructs it from the time since the start of the process.
     pub(super) fn new(elapsed: Duration) -> Self {
         Self { at: Moment::new(elapsed, WINDOW), elapsed }
     }
 }
 
-/// The runs of a payer, or from an address.
+/// The runs of a payer or from an address.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
     /// Unpaid runs that count against the limit: those that were not forgiven.
     failed: Recent,
-    /// The prices of these, in micro-USD.
+    /// The prices of these runs, in micro-USD.
     prices: Recent,
-    /// All unpaid runs, those that were forgiven among them.
+    /// All unpaid runs, including forgiven ones.
     unpaid: Recent,
-    /// Paid since the last run was forgiven, in micro-USD.
+    /// The amount paid since a run was last forgiven, in micro-USD.
     paid_since: u64,
     pub(super) under_way: u32,
     /// Runs beyond the limit that were earned by paying.
     more: u32,
-    /// The most of these.
+    /// Maximum of `more`.
     most_more: u32,
-    /// Paid runs since the last one that earned one more.
+    /// Paid runs since the last one that raised `more`.
     paid: u32,
     pub(super) has_paid: bool,
     last: Duration,
@@ -83,7 +83,7 @@ impl Account {
         Self { failed, prices, unpaid, paid_since, under_way, more, most_more, paid, has_paid, last: now.elapsed }
     }
 
-    /// Whether one more run may begin, or how long until it may.
+    /// Admits one more run, or returns the time until one may begin.
     pub(super) fn admit(&self, limit: NonZeroU32, now: Now) -> Result<(), Duration> {
         let (failed, limit) = (self.failed.total(now.at), u64::from(limit.get()));
         if failed >= limit {
@@ -95,7 +95,7 @@ impl Account {
         }
     }
 
-    /// Whether it has no unpaid run, nor one that may become one.
+    /// Returns whether it has no unpaid run and none in flight that may become one.
     pub(super) fn is_clean(&self, now: Now) -> bool {
         self.under_way == 0 && self.failed.total(now.at) == 0
     }
@@ -104,26 +104,26 @@ impl Account {
         (self.under_way, self.last) = (self.under_way + 1, now.elapsed);
     }
 
-    /// Counts an unpaid run of this price, in micro-USD.
+    /// Counts an unpaid run with this price, in micro-USD.
     pub(super) fn fail(&mut self, price: u64, now: Now) {
         if self.failed.total(now.at) == 0 {
             self.paid_since = 0;
         }
         self.more = self.more.saturating_sub(1);
         self.failed.add(1, now.at);
-        // A run that counts has a price: otherwise its slot would have none, and any payment would do.
+        // A price of zero would let any payment forgive the run.
         self.prices.add(price.max(1), now.at);
         self.unpaid.add(1, now.at);
     }
 
-    /// Counts unpaid runs at another host, whose prices are not known.
+    /// Counts unpaid runs at another host, whose prices are unknown.
     pub(super) fn fail_elsewhere(&mut self, runs: u64, now: Now) {
         self.failed.add(runs, now.at);
         self.unpaid.add(runs, now.at);
     }
 
-    /// Counts a paid run. It forgives the oldest unpaid one if the payments since the last forgiven run reach that one's price: a cheap
-    /// run, of a tool of the payer's own perhaps, makes up for no expensive one.
+    /// Counts a paid run. It forgives the oldest unpaid run if the payments since the last forgiven run reach its
+    /// price. So a cheap run, maybe of the payer's own tool, does not make up for an expensive one.
     pub(super) fn pay(&mut self, price: u64, now: Now) {
         (self.has_paid, self.last) = (true, now.elapsed);
         let paid = self.paid_since.saturating_add(price);
@@ -138,28 +138,28 @@ impl Account {
         }
     }
 
-    /// Takes one failure back that the payer had no part in.
+    /// Removes a failure that was not the payer's fault.
     pub(super) fn excuse(&mut self, now: Now) {
         self.failed.forgive_for(&mut self.prices, u64::MAX, now.at);
         self.unpaid.take_back(1, now.at);
     }
 
-    /// Takes a run out of the unpaid ones that was found to be paid for. [`Self::pay`] counts the payment.
+    /// Removes an unpaid run that was found to be paid. [`Self::pay`] counts the payment.
     pub(super) fn paid_late(&mut self, now: Now) {
         self.unpaid.take_back(1, now.at);
     }
 
-    /// Unpaid runs of the last minute, those that were forgiven among them.
+    /// Returns the number of unpaid runs in the last minute, including forgiven ones.
     pub(super) fn unpaid(&self, now: Now) -> u64 {
         self.unpaid.total(now.at)
     }
 
-    /// Whether nothing of it matters any more.
+    /// Returns whether it can be forgotten.
     pub(super) fn is_quiet(&self, now: Now) -> bool {
         self.is_clean(now) && now.elapsed.saturating_sub(self.last) > HISTORY_KEPT
     }
 
-    /// What speaks against forgetting it.
+    /// Returns its weight. Accounts with the least weight are forgotten first.
     pub(super) fn weight(&self, now: Now) -> (u32, u64, Duration) {
         (self.under_way, self.failed.total(now.at), self.last)
     }
@@ -185,27 +185,27 @@ impl ToolAccount {
 /// A payer's history with a tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Customer {
-    /// Paid runs, less the unpaid ones.
+    /// Number of paid runs minus unpaid ones.
     pub(super) paid: u32,
-    /// Runs under way that rest on these.
+    /// Number of runs in flight that these cover.
     pub(super) under_way: u32,
     pub(super) last: Duration,
-    /// When it was last noted for the store.
+    /// When it was last recorded in the store.
     noted: Option<Duration>,
 }
 
 impl Customer {
-    /// Returns the history of a customer of whom the store says only that it has paid.
+    /// Returns the history of a customer of whom the store knows only that it has paid.
     pub(super) fn known(now: Now) -> Self {
         Self { paid: 1, last: now.elapsed, ..Self::default() }
     }
 
-    /// Whether it has paid more often than its runs under way could fail.
+    /// Returns whether it has paid more often than it has runs in flight.
     pub(super) fn is_trusted(&self) -> bool {
         self.paid > self.under_way
     }
 
-    /// Counts a paid run. True where the store is to know of it: of the first one, and of one a day.
+    /// Counts a paid run. Returns true if the store should record it: for the first one, and once a day.
     pub(super) fn pay(&mut self, now: Now) -> bool {
         (self.paid, self.last) = ((self.paid + 1).min(MOST_PAID), now.elapsed);
         let is_due = self.noted.is_none_or(|noted| now.elapsed.saturating_sub(noted) >= NOTED_EVERY);

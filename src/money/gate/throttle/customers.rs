@@ -1,4 +1,4 @@
-//! Who has paid for which tool, as the store knows it: at the other hosts, and after a restart.
+//! Records in the store who has paid for which tool, for other hosts and restarts.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use crate::gate::{Gate, gas::Burner};
 
 const CUSTOMERS: Table<(u64, String), ()> = schema::CUSTOMERS.holding();
 
-/// How long a stretch of time is that has rows of its own, in milliseconds: a week.
+/// Length of an interval with its own rows, in milliseconds: a week.
 const STRETCH_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
-/// Customers whom the store does not know of yet, at most [`MAX_KEYS`].
+/// Customers that are not in the store yet, at most [`MAX_KEYS`].
 #[derive(Debug, Default)]
 pub(super) struct Unwritten(HashSet<String>);
 
@@ -35,7 +35,7 @@ impl Throttle {
         accounts.customers.get(&(running.payer.clone(), running.tool.clone())).map(Customer::is_trusted)
     }
 
-    /// Remembers a customer that only the store knew. Like those of any other, its runs rest on a paid one.
+    /// Remembers a customer that only the store knew. As for any other customer, the paid run covers its runs.
     fn remember_customer(&self, running: &Running) -> bool {
         let (mut accounts, now) = (self.accounts(), self.now());
         let key = (running.payer.clone(), running.tool.clone());
@@ -45,7 +45,8 @@ impl Throttle {
 }
 
 impl Gate {
-    /// Whether the payer of a run has paid for its tool before: here, or at another host or before a restart, as far as that matters now.
+    /// Returns whether the payer of a run has paid for its tool before. Payments at other hosts or before a restart are
+    /// looked up only if they matter now.
     pub(in crate::gate) async fn is_customer(&self, running: &Running) -> Result<bool, StoreError> {
         if let Some(known) = self.throttle.is_customer(running) {
             return Ok(known);
@@ -62,7 +63,7 @@ impl Gate {
         Ok(false)
     }
 
-    /// Has the store know who has paid, where that can matter: where settlements take gas of ours.
+    /// Records in the store who has paid, if settlements cost this host gas.
     pub(in crate::gate) async fn note_customers(&self) {
         let unwritten = std::mem::take(&mut self.throttle.accounts().unwritten).0;
         if unwritten.is_empty() || !self.gas.is_used() {
@@ -75,7 +76,7 @@ impl Gate {
             CUSTOMERS.clear(&*self.store, &CUSTOMERS.all().before(&stretch.saturating_sub(1)), u64::MAX).await
         };
         if let Err(error) = written.await {
-            // They are noted again in a day, and until then known here.
+            // They are recorded again in a day. Until then this host remembers them.
             tracing::warn!(%error, "the store was not told who has paid for which tool");
         }
     }

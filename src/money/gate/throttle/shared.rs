@@ -1,4 +1,4 @@
-//! Unpaid runs as the hosts of one store tell them to each other.
+//! Shares counts of unpaid runs between the hosts of a store.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Tally for Tools {
 }
 
 impl Throttle {
-    /// What hosts of one store count together.
+    /// Returns the counts that hosts of a store share.
     pub(in crate::gate) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 2] {
         [("failed-payers", Arc::new(Payers(Arc::clone(self)))), ("failed-tools", Arc::new(Tools(Arc::clone(self))))]
     }

@@ -1,4 +1,4 @@
-//! Runs begin and end in every order; the time is the test's.
+//! Runs begin and end in every order, at times that the test sets.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn pay(throttle: &Arc<Throttle>, running: Running) {
     throttle.begin(running).unwrap().paid();
 }
 
-/// The limit that a run has reached.
+/// Returns the limit that a run has reached.
 fn bound(throttle: &Arc<Throttle>, running: &Running) -> Option<Bound> {
     let checked = throttle.check(running).err().map(|slowed| slowed.bound);
     assert_eq!(throttle.begin(running.clone()).err().map(|slowed| slowed.bound), checked, "both say the same");
@@ -76,7 +76,7 @@ async fn runs_under_way_count_until_they_end() {
 #[tokio::test(start_paused = true)]
 async fn one_paid_run_forgives_one_failed_run() {
     let throttle = throttle(30, 0, 0);
-    // Where every paid run had forgiven all, this went on without end.
+    // This would never end if every paid run forgave all failures.
     let mut unpaid = 0;
     for _ in 0..100 {
         while throttle.check(&running("a", "one")).is_ok() && unpaid < 1_000 {
@@ -92,7 +92,7 @@ fn priced(price: u64) -> Running {
     Running { price: MicroUsd(price), ..running("a", "one") }
 }
 
-/// A paid run of $0.000001 forgave an unpaid one of $1: 423 unpaid runs in a minute.
+/// Regression test: a paid run of $0.000001 forgave an unpaid one of $1. There were 423 unpaid runs in a minute.
 #[tokio::test(start_paused = true)]
 async fn paid_run_forgives_no_unpaid_run_of_a_higher_price() {
     let throttle = throttle(3, 0, 0);

@@ -1,16 +1,16 @@
-//! Unpaid runs that wait to be told to other hosts.
+//! Unpaid runs that are yet to be sent to other hosts.
 
 use std::{collections::HashMap, hash::Hash};
 
 use tollhouse_tool::Slug;
 
-/// Most keys that wait to be told. Beyond it, more are not told.
+/// Maximum number of waiting keys. Further ones are not sent.
 const MOST_UNTOLD: usize = 16_384;
 
-/// Unpaid runs that other hosts have not heard of.
+/// Unpaid runs that were not sent to other hosts yet.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
-    /// Whether anybody asks.
+    /// Whether counts are sent to other hosts.
     is_told: bool,
     payers: HashMap<String, u64>,
     tools: HashMap<Slug, u64>,
@@ -29,7 +29,7 @@ impl Untold {
         }
     }
 
-    /// Some that other hosts have not heard of, and hear of now.
+    /// Takes some counts to send to other hosts.
     pub(super) fn take_payers(&mut self, most: usize) -> Vec<(String, u64)> {
         self.is_told = true;
         take(&mut self.payers, most)

@@ -1,4 +1,4 @@
-//! Credits: the movements of each come to its balance, and each tells of a posting.
+//! Checks that the movements of each credit add up to its balance, and that each has a posting.
 
 use tollhouse_base::id::{CreditId, ReceiptId};
 use tollhouse_store::{Row, StoreError};
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Check<'_> {
-    /// Adds up the movements of each credit.
+    /// Sums the movements of each credit.
     pub(super) async fn credits(&mut self) -> Result<(), StoreError> {
         let mut range = CREDITS.all();
         while let Some(page) = CREDITS.next(self.store, &mut range, PAGE).await? {
@@ -26,7 +26,7 @@ impl Check<'_> {
                 self.credit(&id, &holder).await?;
             }
         }
-        // Those of credits that are not there.
+        // Movements of credits that do not exist.
         let mut range = LINES.all();
         while let Some((id, _)) = LINES.first(self.store, &range).await? {
             if CREDITS.get(self.store, &id).await?.is_none() {
@@ -59,9 +59,9 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Sees that a movement has its posting. That they tell of the same amount is seen from there.
+    /// Checks that a movement has its posting. Their amounts are compared from the posting's side.
     async fn movement(&mut self, id: &CreditId, number: u64, movement: &Movement) -> Result<(), StoreError> {
-        // Those from before, and those that moved nothing, have none.
+        // Movements from before the ledger, and those of zero, have none.
         if movement.at < self.opened || movement.amount.is_zero() {
             return Ok(());
         }

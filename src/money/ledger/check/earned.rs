@@ -1,4 +1,5 @@
-//! What builders earned: what waits, less what is to be given back, is what their accounts have, and a packet is the sum of its receipts.
+//! Checks builders' earnings: unpaid earnings minus owed refunds equal the account's balance, and a payout is the sum
+//! of its receipts.
 
 use tollhouse_base::id::ReceiptId;
 use tollhouse_store::{Ended, Row, StoreError};
@@ -15,7 +16,7 @@ use crate::{
 };
 
 impl Check<'_> {
-    /// Adds up what waits for each builder.
+    /// Sums the unpaid earnings of each builder.
     pub(super) async fn unpaid(&mut self) -> Result<(), StoreError> {
         let mut waiting = std::collections::BTreeMap::new();
         let mut range = UNPAID.all();
@@ -47,7 +48,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Holds what waits for a receipt against what its posting gave the builder.
+    /// Compares the unpaid earnings of a receipt with its posting.
     async fn earned(&mut self, receipt: &ReceiptId, account: &str, unpaid: Unpaid) -> Result<(), StoreError> {
         let Some(posting) = POSTINGS.get(self.store, &Cause::Sold(receipt.clone()).key()).await? else {
             if unpaid.at_ms >= self.opened.0 {
@@ -60,7 +61,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Adds up the receipts of each packet.
+    /// Sums the receipts of each payout.
     pub(super) async fn packets(&mut self) -> Result<(), StoreError> {
         let mut range = PAYOUTS.all();
         while let Some(page) = PAYOUTS.next(self.store, &mut range, PAGE).await? {

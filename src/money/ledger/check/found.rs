@@ -1,49 +1,49 @@
-//! What a check found.
+//! The result of a check.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Disagreements that are told; all are counted.
+/// Maximum number of inconsistencies listed. All are counted.
 const TOLD: usize = 100;
 
-/// What was looked at, and what does not agree.
+/// The counts of checked rows, and the inconsistencies.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Found {
-    /// How many there are.
+    /// Number of postings.
     pub postings: u64,
-    /// How many there are with a balance.
+    /// Number of accounts with a balance.
     pub accounts: u64,
-    /// Of paid calls.
+    /// Number of receipts of paid calls.
     pub receipts: u64,
-    /// How many there are.
+    /// Number of credits.
     pub credits: u64,
-    /// Of all credits.
+    /// Number of movements of all credits.
     pub movements: u64,
-    /// Rows that wait to be paid out.
+    /// Number of unpaid earnings.
     pub unpaid: u64,
-    /// Payout packets.
+    /// Number of payouts.
     pub packets: u64,
-    /// Of all receipts.
+    /// Number of refunds of all receipts.
     pub refunds: u64,
-    /// Rows of the journal's archive that were held against the store.
+    /// Number of rows of the journal's archive that were compared with the store.
     pub archived: u64,
-    /// How many disagreements there are.
+    /// Number of inconsistencies.
     pub disagreements: u64,
-    /// The first of them.
+    /// The first inconsistencies.
     pub wrong: Vec<Wrong>,
 }
 
-/// One thing that does not agree with another.
+/// An inconsistency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wrong {
-    /// The account or the record.
+    /// The affected account or record.
     pub what: String,
-    /// What is wrong with it.
+    /// The problem.
     pub why: String,
-    /// By how much of its unit, where that can be said. A text: it may be more than a number of JSON holds.
+    /// The difference in units, if it can be determined. It is a text, because it may exceed a JSON number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub off_by: Option<String>,
 }
@@ -53,7 +53,7 @@ impl Found {
         self.tell(Wrong { what: what.into(), why: why.into(), off_by: None });
     }
 
-    /// Tells if two amounts differ, each of which says what it is.
+    /// Reports an inconsistency if two labeled amounts differ.
     pub(super) fn agrees(&mut self, what: impl Into<String>, (one_is, one): (&str, i128), (other_is, other): (&str, i128)) {
         if one != other {
             let why = format!("{one_is} {one}, {other_is} {other}");

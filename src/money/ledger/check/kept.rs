@@ -1,4 +1,4 @@
-//! What was written once and for all, held against what was kept of it elsewhere.
+//! Compares immutable rows with their archived versions.
 
 use tollhouse_store::{Became, StoreError, Written};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Check<'_> {
-    /// Sees that a row that was written once is still there, and the same.
+    /// Checks that an immutable row still exists unchanged.
     pub(super) async fn still_there(&mut self, row: &Written) -> Result<(), StoreError> {
         let Some(what) = once(row) else { return Ok(()) };
         self.found.archived += 1;
@@ -23,7 +23,8 @@ impl Check<'_> {
     }
 }
 
-/// What a row is of those that are written once. Balances change, and receipts of free calls were moved.
+/// Returns a description of an immutable row, or `None` for other rows. Balances change, and receipts of free calls
+/// were moved.
 fn once(row: &Written) -> Option<String> {
     if let Some(found) = row.of(&POSTINGS) {
         return Some(POSTINGS.key(&found).map_or_else(|error| error.to_string(), |key| format!("posting {key}")));

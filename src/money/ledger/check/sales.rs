@@ -1,4 +1,4 @@
-//! Postings and receipts: each paid call has one of either, and they tell of the same money.
+//! Checks that each paid call has a receipt and a posting with the same amounts.
 
 use serde::Deserialize;
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
@@ -17,7 +17,7 @@ use crate::{
     refund::{REFUNDS, Refunded},
 };
 
-/// What of a receipt tells of money.
+/// The fields of a receipt that concern money.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Paid {
@@ -33,7 +33,7 @@ impl Paid {
     }
 }
 
-/// What of a posting a receipt tells too.
+/// The parts of a posting that a receipt also contains.
 struct Posted {
     kind: Kind,
     price: i128,
@@ -59,7 +59,7 @@ impl Posted {
 }
 
 impl Check<'_> {
-    /// Sees that what a posting tells of is there, and tells the same.
+    /// Checks that the record behind a posting exists and agrees with it.
     pub(super) async fn posting(&mut self, key: &str, posting: &Posting) -> Result<(), StoreError> {
         let missing = |what: &str| format!("tells of {what}, which is not there");
         let there = match posting.cause() {
@@ -106,7 +106,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Holds a receipt against its posting.
+    /// Compares a receipt with its posting.
     fn sale(&mut self, id: &ReceiptId, receipt: &Stored, posting: &Posting) {
         let what = format!("receipt {id}");
         let Some(paid) = Paid::of(receipt) else { return self.found.wrong(what, "does not read") };
@@ -121,7 +121,7 @@ impl Check<'_> {
         }
     }
 
-    /// Sees that each refund has its posting, and that no receipt was given back more than it paid.
+    /// Checks that each refund has its posting, and that no receipt was refunded more than it paid.
     pub(super) async fn refunds(&mut self) -> Result<(), StoreError> {
         let mut range = REFUNDS.all();
         while let Some(page) = REFUNDS.next(self.store, &mut range, PAGE).await? {
@@ -148,13 +148,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Sees that each receipt of a paid call has its posting.
+    /// Checks that each receipt of a paid call has its posting.
     pub(super) async fn receipts(&mut self) -> Result<(), StoreError> {
         let mut range = RECEIPTS.all();
         while let Some(page) = RECEIPTS.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key: id, value: receipt, .. }) = self.sound(row) else { continue };
-                // Those of free calls were here once.
+                // Receipts of free calls were once stored here too.
                 let Some(paid) = Paid::of(&receipt).filter(|paid| paid.kind != Kind::Free) else { continue };
                 self.found.receipts += 1;
                 let posting = Cause::Sold(id.clone()).key();

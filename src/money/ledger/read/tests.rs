@@ -1,4 +1,4 @@
-//! A reading tells each account once, and of each whether it agrees with the rows that it may look at.
+//! A reading lists each account once, with whether it agrees with the rows that could be read.
 
 use serde_json::json;
 use tollhouse_base::id::ReceiptId;
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const AT: Timestamp = Timestamp(1_800_000_000_000);
-/// A token, as accounts name it.
+/// A token's name in accounts.
 const TOKEN: &str = "simulated/eip155:84532/0xaa";
 
 fn token() -> Token {
@@ -29,7 +29,7 @@ async fn commit(store: &MemoryStore, batches: impl IntoIterator<Item = Batch>) {
     all.commit(store, Durability::Buffered).await.unwrap();
 }
 
-/// A credit of so much.
+/// Creates a credit with this balance.
 async fn minted(store: &MemoryStore, micros: u64) -> CreditId {
     let (id, amount) = (CreditId::generate(), MicroUsd(micros));
     let holder = json!({ "id": id, "label": "", "createdAt": AT, "secretSha256": "ab" });
@@ -40,7 +40,7 @@ async fn minted(store: &MemoryStore, micros: u64) -> CreditId {
     id
 }
 
-/// A sale that was paid with the token, and waits to be paid out.
+/// Adds a sale that was paid with the token and is not paid out yet.
 async fn sold(store: &MemoryStore, builder: &BuilderId, net: u64) {
     let (receipt, earned) = (ReceiptId::generate(), Dollars::Builder(builder.clone()));
     let posting = Posting::new(Cause::Sold(receipt.clone()), AT).tokens(token(), Tokens::Payers, Tokens::Treasury, net.into());
@@ -58,7 +58,7 @@ fn builders() -> [BuilderId; 2] {
     builders
 }
 
-/// The units that do not come to nothing, the accounts that do not agree, and whether all of it does.
+/// Returns the units that do not sum to zero, the accounts that do not agree, and whether everything agrees.
 async fn wrong(store: &MemoryStore) -> (Vec<String>, Vec<String>, bool) {
     let Reading { units, accounts, agrees, .. } = read(store, 100, None).await.unwrap();
     assert_eq!(units.iter().map(|line| line.unit.as_str()).collect::<Vec<_>>(), [DOLLARS, TOKEN]);
@@ -106,7 +106,7 @@ async fn of_more_accounts_than_a_reading_adds_up_those_that_it_tells_of_are_read
     let (mut told, mut cursor) = (vec![], None::<String>);
     loop {
         let page = read_most(&*store, 40, cursor.as_deref(), 30).await.unwrap();
-        // One more than are added up, those of the page, since when, and that there is no credit.
+        // One more than are summed, those of the page, the opening time, and the search for credits.
         assert!(store.rows() <= 31 + 40 + 2);
         assert!(page.units.is_empty() && page.agrees, "what was not looked at is not told");
         told.extend(page.accounts.into_iter().map(|line| line.account));
@@ -152,7 +152,7 @@ async fn as_many_rows_as_may_be_looked_at_are_added_up_and_an_account_with_more_
     }
     let credit = minted(&store, 5).await;
     let told = async |account: &[Option<(&BuilderId, i128)>]| {
-        // Of a credit its balance is a row too.
+        // A credit's balance is a row too.
         let mut reader = Reader { store: &store, left: 2, lines: vec![] };
         for account in account {
             match account {

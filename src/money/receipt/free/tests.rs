@@ -58,7 +58,7 @@ impl Bench {
         self.store.scan(space, KeyRange::all(), 100_000, Direction::Forward).await.unwrap()
     }
 
-    /// What there is, counted by looking.
+    /// Counts the stored receipts by a scan.
     async fn counted(&self) -> Size {
         let packs = self.all(Space::FreeReceipts).await;
         let bytes = packs.iter().map(|(key, pack)| (key.len() + pack.len()) as u64).sum();
@@ -116,7 +116,7 @@ async fn the_oldest_go_when_there_are_too_many() {
     assert_eq!(bench.how_many(&ids[300..]).await, 100, "the newest are there");
     assert_eq!(bench.how_many(&ids[..290]).await, 0);
     assert_eq!(bench.free.size().await, bench.counted().await);
-    // The count outlives a restart, and goes on.
+    // The count survives a restart.
     let bench = bench.restarted().await;
     bench.add(NOW.plus_millis(100_000), 50).await;
     bench.free.turn().await.unwrap();
@@ -145,7 +145,7 @@ async fn a_pack_goes_whole_where_that_leaves_enough_and_else_stays() {
     bench.add(NOW.plus_millis(1_000), 100).await;
     bench.free.turn().await.unwrap();
     assert_eq!((bench.how_many(&first).await, bench.free.size().await.entries), (0, 100));
-    // One more than are wanted, and the oldest pack, of the last moment that is kept, has more than that.
+    // One too many. The oldest pack, from the last moment that is kept, has more than that.
     bench.add(NOW.plus_millis(DAY), 1).await;
     bench.clock.set(NOW.plus_millis(1_000 + 7 * DAY));
     bench.free.turn().await.unwrap();
@@ -168,7 +168,7 @@ async fn hosts_of_one_store_count_together_and_remove_each_receipt_once() {
         bench.add(NOW.plus_millis(n * 1_000), 10).await;
     }
     assert_eq!((bench.free.size().await, other.size().await.entries), (other.size().await, 50));
-    // Both have read what is too much when one of them removes it.
+    // Both have read the excess when one of them deletes it.
     let late = open(Meanwhile::before_commit(1, Arc::clone(&bench.memory), async move { other.turn().await.unwrap() })).await;
     late.turn().await.unwrap();
     assert_eq!((late.size().await, late.size().await.entries), (bench.counted().await, 10));
@@ -186,7 +186,7 @@ async fn what_an_older_version_counted_is_gone_on_from() {
     assert_eq!(bench.restarted().await.free.size().await.entries, 40, "once");
 }
 
-/// A host that runs already has its receipts of free and paid calls in one space.
+/// A running host's older version stored receipts of free and paid calls in one space.
 #[tokio::test]
 async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {
     let bench = Bench::keeping(600).await;
@@ -205,7 +205,7 @@ async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {
         writes.push(Write::put(Space::Receipts, id.as_str(), bytes));
     }
     bench.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
-    // Cut off after some pages, and begun again.
+    // Interrupted after some pages, and started again.
     _ = tokio::time::timeout(Duration::from_millis(15), bench.free.turn()).await;
     let bench = bench.restarted().await;
     bench.free.turn().await.unwrap();
@@ -213,7 +213,7 @@ async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {
     assert_eq!(bench.how_many(&free[..74]).await, 0);
     assert_eq!(bench.all(Space::Receipts).await.len(), paid.len());
     assert_eq!(bench.free.size().await, bench.counted().await);
-    // Nothing is looked through again.
+    // Sorted tables are not searched again.
     let free = draft(&ReceiptId::generate());
     let late = Write::put(Space::Receipts, free.receipt_id.as_str(), Record::free(free.clone()).to_bytes());
     bench.store.apply(Batch::of(vec![], vec![late]), Durability::Buffered).await.unwrap();

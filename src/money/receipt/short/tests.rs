@@ -14,7 +14,7 @@ fn signer() -> Signer {
     Signer::open(tempfile::tempdir().unwrap().path()).unwrap()
 }
 
-/// Receipts of every way of paying, and with words in them that look like what is looked for.
+/// Receipts with every means of payment, and with texts that resemble the separators.
 fn receipts(signer: &Signer) -> Vec<Signed> {
     let plain = draft();
     let full = Draft {
@@ -51,7 +51,7 @@ fn a_short_receipt_reads_as_it_was() {
     }
 }
 
-/// The figure that `docs/scale.md` tells.
+/// Checks the figure in `docs/scale.md`.
 #[test]
 fn a_short_receipt_is_less_than_two_fifths() {
     let json = serde_json::to_vec(&signer().receipt(draft(), Paid::X402(transfer()))).unwrap();
@@ -59,7 +59,7 @@ fn a_short_receipt_is_less_than_two_fifths() {
     assert!(short.len() * 5 < json.len() * 2, "{} of {}", short.len(), json.len());
 }
 
-/// What a later version adds to a receipt, and what no version makes.
+/// Includes additions of a later version, and receipts that no version makes.
 #[test]
 fn what_would_not_read_as_it_was_is_kept_whole() {
     let signer = signer();
@@ -84,7 +84,7 @@ fn what_would_not_read_as_it_was_is_kept_whole() {
     }
 }
 
-/// A version may add members: they are signed, so they are in the text, and come out again.
+/// A version may add fields. They are signed, so they are part of the text and are restored.
 #[test]
 fn members_that_this_version_does_not_know_come_out_again() {
     let signer = signer();

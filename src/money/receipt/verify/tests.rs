@@ -21,7 +21,7 @@ fn paid(signer: &Signer) -> Value {
     serde_json::to_value(signer.receipt(draft(), Payment::X402(transfer()))).unwrap()
 }
 
-/// Every way a call is paid.
+/// All means of payment.
 fn payments() -> [Payment; 3] {
     [Payment::Free, Payment::Credit { credit: "crd_01J00000000000000000000000".to_owned() }, Payment::X402(transfer())]
 }
@@ -154,7 +154,7 @@ fn another_key_is_refused() {
     assert_eq!(verify(&receipt, &json!([])), Err(VerifyError::NotAKeySet));
 }
 
-/// The `kid` in a key set is not believed: it is computed from the key.
+/// The `kid` in a key set is ignored. It is computed from the key.
 #[test]
 fn key_under_the_name_of_another_is_refused() {
     let ((_one, signer), (_two, other)) = (signer(), signer());
@@ -199,12 +199,12 @@ fn what_is_no_receipt_is_refused() {
     let mut numbered = good.clone();
     numbered["signature"] = json!(7);
     assert_eq!(verify(&numbered, &signer.jwks()), Err(VerifyError::Signature(Part::Record, JwsError::Form)));
-    // Signed by us, but something else.
+    // Signed by us, but not a receipt.
     let other = signer.present(br#"{"iAm": "not a receipt"}"#).unwrap();
     assert!(matches!(verify(&other, &signer.jwks()), Err(VerifyError::NotAReceipt(_))));
 }
 
-/// The two signatures are by one key: neither may pass for the other.
+/// Both signatures are by the same key. Neither can replace the other.
 #[test]
 fn x402_receipt_does_not_pass_for_a_record() {
     let (_folder, signer) = signer();
@@ -240,7 +240,7 @@ fn x402_receipt_has_the_form_of_its_extension() {
     assert_eq!(parts.payload, canonical(&wanted));
 }
 
-/// Even where the host itself signed a record, the x402 receipt in it has to be about the same payment.
+/// Even in a record signed by the host, the x402 receipt must be for the same payment.
 #[test]
 fn x402_receipt_of_another_payment_is_refused() {
     let ((_one, signer), (_two, other)) = (signer(), signer());

@@ -1,4 +1,4 @@
-//! Reports of long histories: read page by page, and counted once whatever is folded between two pages.
+//! Reports of long histories are read page by page, and count each call once even if rows are folded between pages.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use super::{
     *,
 };
 
-/// Knows how many rows a scan has asked for at most, and lets others have their turn before each.
+/// Records the largest page of all scans, and yields before each.
 struct Asked {
     inner: Arc<MemoryStore>,
     most: AtomicUsize,
@@ -41,7 +41,7 @@ fn sale() -> Sale {
     Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: Totals::paid(MicroUsd(10_000), MicroUsd(500)) }
 }
 
-/// Roll-ups of so many days before now.
+/// Adds roll-ups for `days` days before now.
 async fn rolled_up(store: &dyn Store, owner: &Owner, days: u64) {
     let (sale, mut batch) = (sale(), Batch::new());
     for day in 1..=days {
@@ -70,7 +70,7 @@ async fn a_long_history_is_read_page_by_page() {
     sells(&*store, &owner, 0..10).await;
     assert_eq!(calls().await, days + 10);
     assert!(store.most.load(Ordering::SeqCst) <= TAIL);
-    // What nobody has folded for long is read at once: as much as there is.
+    // Rows that were not folded for long are read in one scan, however many there are.
     sells(&*store, &owner, 10..rows).await;
     assert_eq!(calls().await, days + rows);
     let half = sales.report(&owner, Timestamp(NOW.0 - DAY * 1_500), Detail::Sums).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_call_that_is_folded_between_two_pages_is_counted_once() {
     }
 }
 
-/// Whatever else is sold and folded meanwhile: what was there is counted, and nothing twice.
+/// Sells and folds during reports. Earlier calls must be counted, and none twice.
 #[tokio::test]
 async fn a_report_beside_sales_and_folds_is_never_less_than_what_was_there_nor_more_than_what_is() {
     let store = asked();
@@ -112,7 +112,7 @@ async fn a_report_beside_sales_and_folds_is_never_less_than_what_was_there_nor_m
         while sold.load(Ordering::SeqCst) < 200 {
             let before = sold.load(Ordering::SeqCst);
             let calls = reports.report(&owner, Timestamp(0), Detail::Sums).await.unwrap().totals.calls as usize - 2 * PAGE;
-            // One may be in the store that is not said to be sold yet.
+            // One may be stored that is not counted as sold yet.
             assert!((before..=sold.load(Ordering::SeqCst) + 1).contains(&calls), "{calls} of {before} and more");
         }
     };

@@ -1,11 +1,11 @@
-//! What the signer has left to pay gas with.
+//! The signer's balance for gas.
 
 use super::*;
 
-/// What a settlement costs at the node's price, as the balance is reckoned by.
+/// Cost of a settlement at the node's gas price, as used for estimates.
 const ONE: u128 = 110_000 * 100;
 
-/// A facilitator whose signer has so much, once it has looked.
+/// Returns a facilitator whose signer has this balance, after its first check.
 async fn having(wei: u128) -> (Arc<Node>, Arc<EvmFacilitator>) {
     let node = Node::of(Chain { wei, ..Chain::at(NOW) }).await;
     let facilitator = patient(&node);
@@ -35,7 +35,7 @@ async fn no_payment_is_taken_that_there_is_no_gas_to_settle_with() {
     assert!(matches!(&verdict, Verdict::Unavailable(why) if why.contains("too little")), "{verdict:?}");
 }
 
-/// The next payer would be told only after its handler had run.
+/// Otherwise the next payer would be refused only after the handler had run.
 #[tokio::test]
 async fn a_transaction_that_was_not_taken_has_the_balance_looked_at_at_once() {
     let (node, facilitator) = having(ONE).await;
@@ -49,7 +49,7 @@ async fn a_transaction_that_was_not_taken_has_the_balance_looked_at_at_once() {
     assert!(matches!(verified(&facilitator).await, Verdict::Unavailable(_)));
 }
 
-/// A wallet's check of a signature took 880,000 gas in each settlement, for a millionth of a dollar.
+/// Regression test: a wallet's signature check took 880,000 gas in each settlement, for a millionth of a dollar.
 #[tokio::test]
 async fn gas_that_a_contract_uses_beyond_an_ordinary_settlement_is_counted_once() {
     let hash = B256::repeat_byte(9);

@@ -1,4 +1,4 @@
-//! Permits, of which the host takes what was charged itself.
+//! Permits from which the host itself takes the charge.
 
 use super::{
     super::upto::{MOST, authorization, paid as signed, requirements},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::x402::permit2::{Taking, UPTO_PROXY};
 
-/// The permit of payer 1 with this nonce, for the signer, otherwise as `change` makes it.
+/// Returns a permit of payer 1 with this nonce for the signer, modified by `change`.
 fn payment(nonce: u64, change: impl FnOnce(&mut Value)) -> Payment {
     let payer = Payer::new(1);
     let mut authorization = authorization(&payer, nonce);
@@ -15,7 +15,7 @@ fn payment(nonce: u64, change: impl FnOnce(&mut Value)) -> Payment {
     Payment::from_parts(WireVersion::V2, signed(&payer, &authorization), requirements()).unwrap()
 }
 
-/// A node where the payer has enough, and lets Permit2 move it.
+/// Returns a node where the payer has enough, and lets Permit2 move it.
 fn ready() -> Chain {
     Chain { balance: MOST.0, allowance: MOST.0, ..Chain::at(NOW) }
 }
@@ -46,7 +46,7 @@ async fn the_most_is_tried_before_the_work() {
 async fn a_permit_that_could_not_be_taken_is_refused_before_the_work() {
     let fine = || payment(1, |_| {});
     let spent = ready().spending(99_990, paid(PAY_TO, PRICE.0));
-    // What is asked of the fake node by the bit of nonce 0.
+    // The fake node is asked about the bit of nonce 0.
     assert_eq!(refused(reverting(spent), &payment(0, |_| {})).await, "permit2_invalid_nonce");
     assert_eq!(refused(reverting(Chain { balance: MOST.0 - 1, ..ready() }), &fine()).await, "permit2_insufficient_balance");
     assert_eq!(refused(reverting(Chain { allowance: MOST.0 - 1, ..ready() }), &fine()).await, "permit2_allowance_required");
@@ -106,7 +106,7 @@ async fn what_was_charged_is_sent_and_counts_once_the_token_has_moved_it() {
     }
 }
 
-/// The key of the gas was changed: nobody can take what names the earlier one.
+/// The gas key was changed, so nobody can take a permit that names the old one.
 #[tokio::test]
 async fn a_permit_that_names_another_signer_is_not_sent() {
     let node = Node::of(reverting(ready())).await;

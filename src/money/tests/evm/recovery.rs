@@ -23,7 +23,7 @@ async fn a_settlement_whose_transaction_is_nowhere_may_be_sent_again_while_its_n
     let outcome = facilitator.resolve(&payment, &lost).await;
     assert!(matches!(outcome, SettleOutcome::Lost(_)), "{outcome:?}");
     assert!(node.chain.lock().unwrap().pool.is_empty(), "not before it is recorded");
-    // One that a node still has is waited for, the next one of the signer's too.
+    // If a node still has one, it is awaited, even if its nonce is the signer's next.
     for nonce in [json!(null), json!("0x7")] {
         let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": nonce })));
         let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
@@ -40,10 +40,10 @@ async fn the_node_says_once_what_is_missing_below_a_transaction_of_before() {
     let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x8" })));
     let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
     let facilitator = patient(&node);
-    // What is signed afterwards comes when the signer has done what was asked before.
+    // The signer handles requests in order, so a signed transaction means that earlier requests are done.
     let signed = async |nonce| facilitator.prepare(&Payer::new(1).payment(nonce)).await.unwrap();
     signed(2).await;
-    // Each time whether its place is taken, and the first time how far the signer has come.
+    // Each lookup checks whether the nonce is used, and the first also reads the signer's nonce.
     for (nonce, counted) in [(3, 5), (4, 6)] {
         assert!(matches!(facilitator.resolve(&Payer::new(1).payment(1), &lost).await, SettleOutcome::Unknown(_)));
         signed(nonce).await;
@@ -68,7 +68,7 @@ async fn nothing_is_sent_anew_once_a_nonce_is_spent_or_the_time_is_over() {
     }
 }
 
-/// The host ended between two sendings, and nobody pays any more.
+/// The host stopped between two sends, and nobody pays any more.
 #[tokio::test]
 async fn what_is_missing_below_a_transaction_of_before_is_filled() {
     let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
@@ -89,7 +89,8 @@ async fn a_transaction_that_another_one_took_the_place_of_is_sent_anew_though_th
     assert!(matches!(outcome, SettleOutcome::Lost(_)), "{outcome:?}");
 }
 
-/// Each question about an open settlement sent another transaction, which reverted where the one before was in a block.
+/// Regression test: each lookup of an open settlement sent another transaction, which was reverted if the previous one
+/// was in a block.
 #[tokio::test]
 async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
     let node = Node::of(Chain::at(NOW)).await;
@@ -101,7 +102,7 @@ async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
         let (_, bytes) = bench.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
         crate::gate::record::Record::of_bytes(&bytes).unwrap().begun().transaction
     };
-    // The host ends between its intent and the node.
+    // The host stops between its intent and the node.
     let settling = tokio::spawn({
         let gate = Arc::clone(&gate);
         async move { gate.settle(admission, answer(ANSWER), &draft()).await }
@@ -125,7 +126,7 @@ async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
     assert_eq!(transaction().await, Some(keccak256(&sent).to_string()), "the record has it before the node");
     assert_ne!(transaction().await, first);
     asking.abort();
-    // Whoever asks next looks for it.
+    // The next lookup searches for it.
     let third_life = self::gate(&bench, Arc::clone(&bench.store), patient(&node));
     third_life.recover().await.unwrap();
     third_life.tick().await.unwrap();

@@ -1,8 +1,8 @@
-//! Nodes and gateways that take a transaction and answer something else, and those that refuse one.
+//! Nodes and gateways that accept a transaction but answer something else, and those that refuse one.
 
 use super::{super::node::Sending, *};
 
-/// Answers to a transaction that may have been broadcast, as gateways and nodes give them.
+/// Returns answers of gateways and nodes to a transaction that may have been broadcast.
 pub(super) fn unclear_answers() -> Vec<(u16, String)> {
     let said = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": message } }).to_string();
     vec![
@@ -53,7 +53,7 @@ const REFUSALS: &[(i64, &str)] = &[
     (-32009, "Gas price below configured minimum gas price"),
 ];
 
-/// The payer was told that nothing was charged, and the transfer was in the next block.
+/// Regression test: the payer was told that nothing was charged, and the transfer was in the next block.
 #[tokio::test]
 async fn a_transaction_that_was_broadcast_is_waited_for_whatever_the_node_answers() {
     for (status, body) in unclear_answers() {
@@ -66,7 +66,7 @@ async fn a_transaction_that_was_broadcast_is_waited_for_whatever_the_node_answer
             async move { settle(&facilitator, 1).await }
         });
         let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
-        // It is looked for after the answer.
+        // The block is searched again after the answer.
         let looks = node.times("eth_getBlockByNumber");
         until(|| (node.times("eth_getBlockByNumber") > looks + 1).then_some(())).await;
         assert!(!settling.is_finished(), "{case}: {:?}", settling.await);

@@ -1,8 +1,8 @@
-//! Where transactions go that were sent, and what becomes of nonces that others wait for.
+//! Tracking of sent transactions, and nonces that others wait for.
 
 use super::*;
 
-/// A facilitator that waits for no block before it sends for more.
+/// Returns a facilitator that replaces a transaction without waiting for a block.
 fn hasty(node: &Node) -> Arc<EvmFacilitator> {
     facilitator(node, Duration::from_millis(1))
 }
@@ -12,13 +12,13 @@ async fn prepared(facilitator: &EvmFacilitator, nonce: u64) -> B256 {
     facilitator.prepare(&Payer::new(1).payment(nonce)).await.unwrap().unwrap().parse().unwrap()
 }
 
-/// Sends what was signed, and waits for its end in the background.
+/// Sends a signed transaction, and waits for its outcome in the background.
 fn sending(facilitator: &Arc<EvmFacilitator>, nonce: u64, hash: B256) -> tokio::task::JoinHandle<SettleOutcome> {
     let (facilitator, begun) = (Arc::clone(facilitator), Begun { transaction: Some(hash.to_string()), ..begun() });
     tokio::spawn(async move { facilitator.settle(&Payer::new(1).payment(nonce), &begun).await })
 }
 
-/// All that was sent, once some of it is so.
+/// Returns all sent transactions once they meet a condition.
 async fn sent(node: &Node, is_so: impl Fn(&[Sent]) -> bool) -> Vec<Sent> {
     until(|| {
         let sent: Vec<_> = node.chain.lock().unwrap().pool.iter().map(|raw| read(raw)).collect();
@@ -27,7 +27,7 @@ async fn sent(node: &Node, is_so: impl Fn(&[Sent]) -> bool) -> Vec<Sent> {
     .await
 }
 
-/// Whether it only uses up a nonce.
+/// Returns whether it only uses up a nonce.
 fn empty(sent: &Sent, nonce: u64) -> bool {
     sent.nonce == nonce && sent.to == signer() && sent.data.is_empty() && sent.gas == 21_000
 }
@@ -36,7 +36,7 @@ fn settled_by(outcome: &SettleOutcome, hash: &str) -> bool {
     matches!(outcome, SettleOutcome::Settled(settlement) if settlement.transaction == hash)
 }
 
-/// A node that lost its answer on the way is sent the same once more.
+/// If the node's answer was lost, the same transaction is sent again.
 #[tokio::test]
 async fn what_the_node_has_already_is_on_its_way() {
     for message in ["already known", "Transaction with the same hash was already imported.", "known transaction: 0x11"] {
@@ -83,7 +83,7 @@ async fn a_block_is_searched_once_for_what_is_on_its_way() {
     assert_eq!(node.times("eth_getTransactionReceipt"), 2);
 }
 
-/// A transaction that came while a block was searched for others, and was in it, would have waited for the next block to be found.
+/// Regression test: a transaction that was sent during a search of its block was found only at the next block.
 #[tokio::test]
 async fn what_is_sent_while_a_block_is_searched_is_searched_for_in_it_too() {
     let node = Node::of(Chain::at(NOW)).await;
@@ -139,7 +139,7 @@ async fn what_an_earlier_life_of_the_host_left_in_no_block_is_replaced() {
     waiting.abort();
 }
 
-/// It was killed between the nonce and the node.
+/// The host was killed after taking the nonce and before sending.
 #[tokio::test]
 async fn a_nonce_that_a_host_of_the_same_store_took_and_never_sent_is_used_up_by_the_one_that_waits_for_it() {
     let node = Node::of(Chain::at(NOW)).await;
@@ -179,7 +179,7 @@ async fn hosts_of_one_store_leave_each_others_transactions_and_count_on_behind_t
     waiting.iter().for_each(|waiting| waiting.abort());
 }
 
-/// Some nodes keep nothing for later: what comes before it may be on its way from another host.
+/// Some nodes do not queue, and earlier transactions may still come from another host.
 #[tokio::test]
 async fn what_comes_before_its_turn_is_sent_again_and_keeps_its_nonce() {
     let node = Node::of(Chain::at(NOW)).await;

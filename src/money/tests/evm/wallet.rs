@@ -1,16 +1,16 @@
-//! Who signed, and what the token is called with.
+//! The signer of a payment, and the call of the token.
 
 use alloy_primitives::hex;
 
 use super::*;
 
-/// What a contract answers that has signed (EIP-1271).
+/// The answer of a contract that has signed (EIP-1271).
 const SIGNED: &str = "0x1626ba7e00000000000000000000000000000000000000000000000000000000";
 
 const BY_KEY: &str = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)";
 const BY_CONTRACT: &str = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)";
 
-/// A payment whose signature is of no key of the payer's.
+/// Returns a payment whose signature is not by the payer's key.
 fn by_contract() -> Payment {
     let (wallet, owner) = (Payer::new(1), Payer::new(2));
     let mut payload = wallet.payload(&wallet.authorization(1));
@@ -18,12 +18,12 @@ fn by_contract() -> Payment {
     decode(&payload).unwrap()
 }
 
-/// A node that answers so to a call of any contract.
+/// Returns a node that gives this answer to a call of any contract.
 async fn answering(answer: Value) -> Arc<Node> {
     Node::of(Chain { instead: Some(("eth_call", answer)), ..Chain::at(NOW) }).await
 }
 
-/// What is sent of a payment.
+/// Returns the transaction sent for a payment.
 async fn sent(node: &Node, payment: Payment) -> Sent {
     let facilitator = patient(node);
     let transaction = facilitator.prepare(&payment).await.unwrap();
@@ -33,7 +33,7 @@ async fn sent(node: &Node, payment: Payment) -> Sent {
     read(&raw)
 }
 
-/// Six words that both ways have in common, behind the name of the function.
+/// Returns the function's selector and the six words that both variants share.
 fn transfer(function: &str, payment: &Payment) -> Vec<u8> {
     let Transfer { from, to, value, valid_after, valid_before, nonce } = payment.transfer().unwrap().0;
     let numbers = [value, valid_after, valid_before].map(B256::from);
@@ -72,7 +72,7 @@ async fn what_a_wallet_did_not_sign_is_refused_and_a_node_that_cannot_tell_decid
     assert!(matches!(verdict, Verdict::Unavailable(_)), "not the payer's fault: {verdict:?}");
 }
 
-/// It signed before the work, and loops after it: that is its no, and not the node's.
+/// The wallet signed before the run, and loops after it. That is its refusal, and not the node's.
 #[tokio::test]
 async fn wallet_that_uses_up_its_gas_has_not_signed() {
     for message in ["out of gas", "invalid opcode: INVALID", "stack limit reached 1024 (1023)"] {
@@ -110,7 +110,8 @@ async fn a_wallet_that_would_use_up_the_gas_does_not_pay() {
     }
 }
 
-/// It had no code when it was verified, and signed; then its key delegated to a contract, which can refuse in the transaction.
+/// The address had no code when it was verified and signed. Then its key delegated to a contract, which can refuse in
+/// the transaction.
 #[tokio::test]
 async fn address_that_gets_code_after_verification_settles_as_a_contract() {
     let (node, payment) = (Node::of(Chain::at(NOW)).await, Payer::new(1).payment(1));

@@ -1,14 +1,14 @@
-//! What the chain says of a facilitator's yes and of its no.
+//! Compares a facilitator's answers with the chain.
 
 use super::*;
 
-/// What the node says of a facilitator's answer.
+/// Returns the outcome of a facilitator's answer with this chain.
 async fn looked_up(says: Says, chain: Chain) -> SettleOutcome {
     let (server, node) = (Server::saying([says]).await, Node::of(chain).await);
     facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &begun()).await
 }
 
-/// A success with an invented hash, or with another payment's, was a receipt.
+/// Regression test: a success with an invented hash, or with another payment's, led to a receipt.
 #[tokio::test]
 async fn a_facilitators_yes_counts_once_the_chain_has_the_transfer() {
     let spent = |to: &str, value| Chain::at(NOW).spending(100_010, paid(to, value));
@@ -32,7 +32,7 @@ async fn a_facilitators_yes_counts_once_the_chain_has_the_transfer() {
     assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == TRANSACTION), "{outcome:?}");
 }
 
-/// The payer had paid, had no answer, and nothing was in the ledger.
+/// Regression test: the payer had paid but got no answer, and the ledger had no record.
 #[tokio::test]
 async fn a_facilitators_no_counts_only_while_the_nonce_is_unspent() {
     let unauthorized = says(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));
@@ -67,7 +67,8 @@ async fn a_settlement_counts_once_it_has_the_confirmations_that_are_set() {
     }
 }
 
-/// What was spent when it was asked for the first time was spent by somebody else: another store with the same `payTo`, for example.
+/// If a payment is already spent at the first request, somebody else spent it, for example another store with the same
+/// `payTo`.
 #[tokio::test]
 async fn a_payment_that_is_spent_at_the_first_question_is_noted() {
     let again = || Says::Text(502, "<html>".to_owned());
@@ -87,14 +88,15 @@ async fn a_payment_that_is_spent_at_the_first_question_is_noted() {
     }
 }
 
-/// A payment whose authorization was changed before it was signed.
+/// Returns a payment whose authorization was changed before it was signed.
 fn signing(change: impl FnOnce(&mut Authorization)) -> Payment {
     let mut authorization = Payer::new(1).authorization(1);
     change(&mut authorization);
     decode(&Payer::new(1).payload(&authorization)).unwrap()
 }
 
-/// A facilitator that does not look at what was signed settled a payment of $0.000001 that its payer made to itself.
+/// Regression test: a facilitator that does not check the authorization settled a payment of $0.000001 from a payer to
+/// itself.
 #[tokio::test]
 async fn authorization_that_does_not_pay_what_is_asked_is_refused_before_the_work() {
     let server = Server::saying([says(200, json!({ "isValid": true }))]).await;
@@ -133,7 +135,8 @@ async fn transfer_that_does_not_pay_what_is_asked_proves_nothing() {
     }
 }
 
-/// A facilitator said no and sent the payment a second later: its payer was charged, and refused for good.
+/// Regression test: a facilitator refused a payment and sent it a second later, so its payer was charged and refused
+/// for good.
 #[tokio::test]
 async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
     let valid = says(200, json!({ "isValid": true }));

@@ -1,4 +1,4 @@
-//! Whom payers have to name, as the facilitator says it.
+//! The addresses that payers must name, as the facilitator reports them.
 
 use super::*;
 use crate::{

@@ -1,4 +1,5 @@
-//! What a chain says of a permit. Permit2 tells nobody by which transaction it was taken, so that transaction has to prove itself.
+//! Decisions on permits from the chain. Permit2 does not report which transaction took a permit, so that transaction
+//! must prove itself.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall as _, sol};
@@ -18,15 +19,15 @@ sol! {
     function settleWithPermit(Approval approval, Signed permit, uint256 amount, address owner, Bound witness, bytes signature);
 }
 
-/// A minute after the permit's end.
+/// A minute after the permit expires.
 const EXPIRED: Timestamp = Timestamp(NOW.0 + 360_000);
 
-/// The first of the second word of nonces.
+/// The first nonce of the second word.
 const NONCE: u64 = 256;
 
 const CHARGED: u64 = 12_300;
 
-/// A payment of which that was charged.
+/// Returns a payment with this charge.
 fn payment() -> Payment {
     let payer = Payer::new(1);
     let shown = Shown::decode(WireVersion::V2, &paid(&payer, &authorization(&payer, NONCE)).to_string()).unwrap();
@@ -35,7 +36,7 @@ fn payment() -> Payment {
     payment
 }
 
-/// The call that takes so much of the permit of this nonce.
+/// Returns the call that takes `amount` from the permit with this nonce.
 fn settle(nonce: u64, amount: u64) -> settleCall {
     let (payer, address) = (Payer::new(1), |text: &str| text.parse::<Address>().unwrap());
     settleCall {
@@ -55,12 +56,12 @@ fn called(input: &[u8]) -> Value {
     json!({ "to": UPTO_PROXY, "input": format!("0x{}", hex::encode(input)) })
 }
 
-/// That the token moved so much to somebody.
+/// Returns the log of a transfer of `amount` to `to`.
 fn moved(to: &str, amount: u64) -> Vec<Value> {
     vec![log(8, &[TRANSFER, &word(&Payer::new(1).address()), &word(to)], &format!("0x{amount:064x}"))]
 }
 
-/// A chain on which what was charged was taken.
+/// Returns a chain on which the charge was taken.
 fn taken() -> Chain {
     let call = called(&settle(NONCE, CHARGED).abi_encode());
     Chain { called: Some(call), ..Chain::at(EXPIRED).spending(99_990, moved(PAY_TO, CHARGED)) }
@@ -110,7 +111,7 @@ async fn a_node_that_keeps_little_state_is_asked_for_events_in_ranges() {
     assert!(settled(&outcome), "{outcome:?}");
     assert!(node.times("eth_getLogs") < 100);
     assert_eq!(node.times("eth_getTransactionByHash"), 1);
-    // Those that move something else are not looked at.
+    // Transfers of other amounts are not examined.
     let (outcome, node) = judged(Chain { state_from: 99_999, ..taken().spending(99_990, moved(PAY_TO, CHARGED + 1)) }).await;
     assert!(open(&outcome), "{outcome:?}");
     assert_eq!(node.times("eth_getTransactionByHash"), 0);
@@ -148,13 +149,13 @@ async fn a_transaction_that_took_more_or_less_than_was_charged_leaves_it_open() 
     assert!(why.contains("took 12301") && why.contains("12300 was charged"), "{why}");
 }
 
-/// The payer has used its nonce up, or signed another permit under it and had that one taken.
+/// The payer has used up the nonce, or signed another permit with it and had that one taken.
 #[tokio::test]
 async fn a_nonce_that_was_used_without_paying_is_refused_where_that_can_be_seen() {
     let elsewhere = |chain: Chain| Chain { called: None, ..chain.spending(99_990, moved(METER, CHARGED)) };
     let (outcome, _) = judged(elsewhere(taken())).await;
     assert!(refused(&outcome, "permit2_invalid_nonce"), "{outcome:?}");
-    // A payment of something else in that block is none of what was charged.
+    // Another transfer in that block is not one of the charge.
     let stray = |amount| Chain {
         called: Some(json!({ "to": ASSETS[0].address, "input": "0x" })),
         ..taken().spending(99_990, moved(PAY_TO, amount))
@@ -229,7 +230,7 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing_about_a_permit() 
     }
 }
 
-/// A facilitator's run of it fails where the payer has used up the nonce, and likewise where the money has moved.
+/// A facilitator's simulation fails if the payer has used up the nonce, and also if the money has moved.
 #[tokio::test]
 async fn a_permit_that_a_facilitator_could_not_run_is_asked_of_the_chain_before_it_is_refused() {
     for reason in ["permit2_simulation_failed", "permit2_invalid_nonce"] {
@@ -253,7 +254,7 @@ async fn a_permit_that_a_facilitator_could_not_run_is_asked_of_the_chain_before_
     }
 }
 
-/// A facilitator that names a transaction is believed once the chain has that transaction, and it took what was charged of this permit.
+/// A transaction named by a facilitator counts only if the chain has it and it took the charge from this permit.
 #[tokio::test]
 async fn a_facilitators_yes_to_a_permit_counts_once_the_chain_has_what_was_charged() {
     let settled_with = async |transaction: &str, chain: Chain| {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Network, token and scheme, where they are named.
+/// Returns an entry with this network, token and scheme.
 fn entry([network, asset, scheme]: [&str; 3]) -> Value {
     json!({ "network": network, "asset": asset, "scheme": scheme })
 }

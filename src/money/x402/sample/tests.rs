@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is told fits what is told beside it, by a validator that others use.
+/// Checks the sample against the published schema with a common validator.
 #[track_caller]
 fn fits(schema: &Value) -> Sampled {
     let told = Sampled::object(schema);

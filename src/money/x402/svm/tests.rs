@@ -1,4 +1,4 @@
-//! Against transactions that @solana/kit 5 makes: of 10,000 micro-dollars, signed by the payer and not yet by who pays the fee.
+//! Parses transactions made by @solana/kit 5: 10,000 micro-dollars, signed by the payer and not yet by the fee payer.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn what_is_signed_is_its_identity_and_not_who_completes_it() {
 #[test]
 fn nothing_in_it_can_be_altered() {
     let (good, first) = (bytes(), parsed(&bytes()).unwrap());
-    // Behind the count, and the place of the fee payer's signature.
+    // All bytes except the fee payer's signature.
     for place in (0..1).chain(65..good.len()) {
         let mut bad = good.clone();
         bad[place] ^= 1;
@@ -64,7 +64,7 @@ fn lengths_are_read_in_their_one_form() {
     assert_eq!([length(&[0x80, 0]), length(&[0x80]), length(&[]), length(&[0x80, 0x80, 0x80])], [None; 4]);
 }
 
-/// A message of one instruction, to the program at this place among the keys.
+/// Returns the number of transfers in a message with one instruction to the program at this index among the keys.
 fn transfers(program: u8, data: &[u8]) -> usize {
     let keys = ["11111111111111111111111111111111", TOKEN_PROGRAMS[0], TOKEN_PROGRAMS[1], USDC, PAYER];
     let mut message = vec![1, 0, 0, u8::try_from(keys.len()).unwrap()];

@@ -1,4 +1,4 @@
-//! A 402 challenge of x402: version 2 in the `PAYMENT-REQUIRED` header, version 1 in the body.
+//! Reads a 402 challenge of x402: version 2 in the `PAYMENT-REQUIRED` header, version 1 in the body.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, HeaderMap, HeaderName};
@@ -10,18 +10,18 @@ use super::{
     request::same_host,
 };
 
-/// As version 1 calls a network of CAIP-2.
+/// Returns the version 1 name of a CAIP-2 network.
 pub(super) fn v1_name(network: &str) -> Option<&'static str> {
     let chain: u64 = network.strip_prefix("eip155:")?.parse().ok()?;
     V1_NETWORKS.iter().find(|(_, known)| *known == chain).map(|(name, _)| *name)
 }
 
-/// Longest header that all clients and proxies take, in bytes.
+/// Maximum length of a header that all clients and proxies accept, in bytes.
 const HEADER_BYTES: usize = 8 << 10;
-/// Entries of `accepts` that a report repeats.
+/// Maximum number of entries of `accepts` that a report repeats.
 const SHOWN: usize = 10;
 
-/// Networks of version 1 by name, and their chain ids.
+/// Networks of version 1 by name, with their chain ids.
 const V1_NETWORKS: &[(&str, u64)] = &[
     ("ethereum", 1),
     ("sepolia", 11_155_111),
@@ -48,7 +48,7 @@ const V1_NETWORKS: &[(&str, u64)] = &[
     ("flare", 14),
 ];
 
-/// Dollar tokens that clients pay in without being told to, all with 6 decimals.
+/// Dollar tokens that clients pay in without configuration, all with 6 decimals.
 const KNOWN_ASSETS: &[(u64, &str)] = &[
     (8_453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
     (84_532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"),
@@ -57,24 +57,24 @@ const KNOWN_ASSETS: &[(u64, &str)] = &[
     (42_161, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"),
     (43_114, "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"),
 ];
-/// One dollar in those: clients refuse more unless their user raised the limit.
+/// One dollar in these tokens. Clients refuse more unless their user raised the limit.
 const ONE_DOLLAR: u128 = 1_000_000;
 
-/// What a 402 answer asks for.
+/// The challenge of a 402 response.
 pub(super) struct Challenge {
-    /// Of the wire, of which there is a challenge.
+    /// The x402 versions of its challenges.
     pub(super) versions: Vec<u8>,
     pub(super) terms: Vec<Terms>,
 }
 
 impl Challenge {
-    /// As a report has it.
+    /// Describes it for a report.
     pub(super) fn shown(&self) -> Value {
         json!({ "versions": self.versions, "accepts": self.terms.iter().take(SHOWN).map(Terms::shown).collect::<Vec<_>>() })
     }
 }
 
-/// Reads a 402 answer.
+/// Parses a 402 response.
 pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Challenge {
     let v2 = header(fetched, notes);
     let body: Option<Value> = serde_json::from_slice(&fetched.body).ok().filter(Value::is_object);
@@ -82,9 +82,9 @@ pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Challenge {
     if v2.is_none() && v1.is_none() {
         missing(body.as_ref(), notes);
     }
-    // Clients do not look there; whoever only wants to know what is asked may.
+    // Clients do not look there, but it is useful for a report.
     let v2 = v2.or_else(|| body.clone().filter(|body| body["x402Version"] == 2));
-    // Who asks in version 2 alone, as for the scheme `upto`, may tell clients of version 1 that there is no way for them.
+    // A seller with only version 2, for example for the scheme `upto`, may offer version 1 clients no way to pay.
     let v1 = v1.filter(|body| v2.is_none() || body["accepts"].as_array().is_none_or(|ways| !ways.is_empty()));
     let mut terms = Vec::new();
     if let Some(challenge) = &v2 {
@@ -104,7 +104,7 @@ pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Challenge {
     Challenge { versions, terms }
 }
 
-/// The challenge of version 2, if the header has one.
+/// Parses the version 2 challenge in the header, if there is one.
 fn header(fetched: &Fetched, notes: &mut Notes) -> Option<Value> {
     let value = fetched.headers.get("payment-required")?;
     if value.len() > HEADER_BYTES {
@@ -218,18 +218,18 @@ fn accepts<'a>(challenge: &'a Value, place: &str, notes: &mut Notes) -> &'a [Val
     }
 }
 
-/// One way to pay, as far as it could be read.
+/// A way to pay, as far as it could be parsed.
 pub(super) struct Terms {
     pub(super) version: u8,
     pub(super) scheme: Option<String>,
-    /// CAIP-2, of both versions.
+    /// The CAIP-2 id, for both versions.
     pub(super) network: Option<String>,
     pub(super) amount: Option<u128>,
     pub(super) asset: Option<String>,
     pub(super) pay_to: Option<String>,
-    /// As it was told, whole or not.
+    /// The timeout as given, maybe fractional.
     pub(super) seconds: Option<Number>,
-    /// The token's EIP-712 domain, where it is told.
+    /// The token's EIP-712 domain, if given.
     pub(super) domain: [Option<String>; 2],
 }
 
@@ -243,7 +243,7 @@ impl Terms {
     }
 }
 
-/// An entry of `accepts` while it is read.
+/// An entry of `accepts` that is being parsed.
 struct Entry<'a> {
     at: String,
     value: &'a Value,
@@ -276,7 +276,7 @@ impl Entry<'_> {
         amount
     }
 
-    /// What both versions have.
+    /// Parses the fields that both versions have.
     fn common(&mut self, version: u8, network: Option<String>, amount: Option<u128>) -> Terms {
         let (scheme, asset, pay_to) = (self.text("scheme"), self.text("asset"), self.text("payTo"));
         let seconds =
@@ -329,7 +329,7 @@ impl Entry<'_> {
     }
 }
 
-/// Both versions are to ask the same for the same network and asset.
+/// Checks that both versions have the same terms for the same network and token.
 fn compare(terms: &[Terms], notes: &mut Notes) {
     for old in terms.iter().filter(|terms| terms.version == 1) {
         let same_place = |new: &&Terms| {
@@ -355,13 +355,13 @@ fn answer_headers(headers: &HeaderMap, notes: &mut Notes) {
     }
 }
 
-/// Whether a header lists `item`, or everything.
+/// Returns whether a header lists `item` or `*`.
 fn lists(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|listed| listed.trim().eq_ignore_ascii_case(item) || listed.trim() == "*")
 }
 
-/// A challenge found where it has no effect.
+/// Returns whether a document is a challenge in a place where it has no effect.
 pub(super) fn looks_like_one(document: &Map<String, Value>) -> bool {
     document.contains_key("x402Version") && document.contains_key("accepts")
 }

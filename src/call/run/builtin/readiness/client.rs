@@ -1,9 +1,11 @@
-//! The way out of a check: the [`Guard`], which dials public hosts only, and for this host's own origin a guard of its own.
+//! The HTTP client of checks: the [`Guard`], which connects only to public hosts, and a separate guard for this host's
+//! own origin.
 //!
-//! The host may stand on loopback or behind a name that resolves inside a network, where the guard sends nobody. The exemption
-//! is this check's alone (handlers never have it), holds for the base URL's scheme, host and port, which the operator chose,
-//! and for the paths that everyone may read. No redirect leads from another host there: each hop of another host is the ordinary
-//! guard's. And no hop, of whatever host, leads to any other path of this one: a proxy before it may open those to the host itself.
+//! This host may be on loopback or in a private network, where the guard does not connect. The exemption is only for
+//! checks, not for handlers. It covers the base URL's scheme, host and port, which the operator chose, and public
+//! paths. No redirect leads from another host there, because each request to another host uses the ordinary guard. And
+//! no redirect of any host leads to other paths of this host, because a proxy in front of it may open them to the host
+//! itself.
 
 use std::{fmt, net::IpAddr};
 
@@ -15,7 +17,7 @@ use tollhouse_capability::{
 };
 use url::Url;
 
-/// What everyone may ask of this host: a path, or all below it where it ends in `/`.
+/// The public paths of this host. One that ends in `/` includes everything below it.
 const PUBLIC: &[&str] =
     &["/", "/tools/", "/ai/manifest", "/ai/endpoints", "/ai/mcp", "/.well-known/", "/openapi.json", "/llms.txt", "/favicon.ico"];
 
@@ -24,18 +26,18 @@ const PUBLIC: &[&str] =
 pub struct ReadinessClient {
     guard: Guard,
     own: Option<Own>,
-    /// Who asked for the check, and whose requests to this host those of the check are.
+    /// The requester of the check, who is responsible for its requests to this host.
     asker: Option<Asker>,
 }
 
-/// Somebody at an address, who has a share of the guard's places of their own.
+/// A requester at an address, with a separate share of the guard's slots.
 #[derive(Debug, Clone)]
 struct Asker {
     address: IpAddr,
     share: String,
 }
 
-/// This host as others see it, and the way there.
+/// This host's public URL, and the guard for it.
 #[derive(Debug, Clone)]
 struct Own {
     base: Url,
@@ -43,14 +45,14 @@ struct Own {
 }
 
 impl Own {
-    /// Whether `url` is of this host, by either scheme where both have their own ports.
+    /// Returns whether `url` is of this host, with either scheme if both have default ports.
     fn is(&self, url: &Url) -> bool {
         let (own, other) = (&self.base, url);
         own.host() == other.host()
             && (own.port_or_known_default() == other.port_or_known_default() || (own.port().is_none() && other.port().is_none()))
     }
 
-    /// The path of `url` below the base URL's own; nothing where it is of something else at the same place.
+    /// Returns the path of `url` below the base URL's path. `None` if it is not below it.
     fn path<'a>(&self, url: &'a Url) -> Option<&'a str> {
         let path = url.path().strip_prefix(self.base.path().trim_end_matches('/'))?;
         if path.is_empty() { Some("/") } else { Some(path).filter(|path| path.starts_with('/')) }
@@ -71,11 +73,11 @@ impl fmt::Debug for ReadinessClient {
 }
 
 impl ReadinessClient {
-    /// Looks through `guard`, and at the host at `base_url` also where that is not public.
+    /// Constructs a client that uses `guard`, and reaches the host at `base_url` even if that is not public.
     ///
     /// # Errors
     ///
-    /// A client that cannot be set up.
+    /// The client cannot be set up.
     pub fn new(guard: Guard, base_url: &str) -> Result<Self, GuardError> {
         let base = Url::parse(base_url).ok().filter(|base| matches!(base.scheme(), "http" | "https"));
         let place = base.as_ref().and_then(|base| Some(format!("{}:{}", base.host_str()?, base.port_or_known_default()?)));
@@ -86,24 +88,24 @@ impl ReadinessClient {
         Ok(Self { guard, own, asker: None })
     }
 
-    /// The same, for checks that somebody at `address` asked for.
+    /// Returns a client for checks requested from `address`.
     pub(crate) fn asked_by(&self, address: IpAddr) -> Self {
         Self { asker: Some(Asker { address, share: format!("asker:{address}") }), ..self.clone() }
     }
 
-    /// Whether `url` is of this host.
+    /// Returns whether `url` is of this host.
     pub(super) fn is_own(&self, url: &Url) -> bool {
         self.own.as_ref().is_some_and(|own| own.base.origin() == url.origin())
     }
 
-    /// As [`Guard::check`], for any host.
+    /// Checks a URL like [`Guard::check`], for any host.
     pub(super) fn check(&self, url: &str) -> Result<Url, FetchError> {
         let checked = self.own_way(url).unwrap_or(&self.guard).check(url, None)?;
         let refusal = self.own.as_ref().and_then(|own| own.refusal(&checked));
         refusal.map_or(Ok(checked), |why| Err(FetchError::Forbidden(why.to_owned())))
     }
 
-    /// As [`Guard::fetch`].
+    /// Fetches a URL like [`Guard::fetch`].
     pub(super) async fn fetch<'a>(&'a self, mut request: Fetch<'a>) -> Result<Fetched, FetchError> {
         request.hops = self.own.as_ref().map(|own| own as &dyn Hops);
         if let Some(asker) = &self.asker {
@@ -111,14 +113,14 @@ impl ReadinessClient {
         }
         let Some(own) = self.own_way(request.url) else { return self.guard.fetch(request).await };
         if let Some(Asker { address: asker, .. }) = self.asker {
-            // No redirect to another host takes it along.
+            // The header is not sent along redirects to other hosts.
             let said = HeaderValue::try_from(behalf::said_for(asker)).expect("an address and letters");
             request.headers.insert(behalf::HEADER, said);
         }
         own.fetch(request).await
     }
 
-    /// To this host, where that is where `url` leads, and everyone may go there.
+    /// Returns the guard for this host if `url` is a public path of it.
     fn own_way(&self, url: &str) -> Option<&Guard> {
         let leads = |own: &&Own| {
             let url = Url::parse(url).ok().filter(|url| own.base.origin() == url.origin());
@@ -128,7 +130,7 @@ impl ReadinessClient {
     }
 }
 
-/// As a URL's path is parsed, without `.` and `..`; an encoded one is another name.
+/// Returns whether a path is public. URL parsing has removed `.` and `..`, and an encoded one is an ordinary name.
 fn is_public(path: &str) -> bool {
     PUBLIC.iter().any(|public| if *public != "/" && public.ends_with('/') { path.starts_with(public) } else { path == *public })
 }
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
     use tollhouse_capability::guard::Lookup;
 
-    /// A name server that notes for whom it is asked, and knows nothing.
+    /// A name server that records who requests a lookup, and knows no names.
     #[derive(Default)]
     struct Owners(Mutex<Vec<String>>);
 

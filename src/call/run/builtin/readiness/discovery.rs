@@ -12,15 +12,15 @@ use url::Url;
 
 use super::{ReadinessClient, request::asking};
 
-/// Documents that are looked for; the rest of [`EXPECTED`] is only named.
+/// Number of documents that are probed. The rest of [`EXPECTED`] is only named.
 pub(super) const PROBED: usize = 5;
-/// Largest document that is read while probing.
+/// Maximum size of a document that is read while probing, in bytes.
 const BODY_BYTES: usize = 1 << 20;
 
 struct Expected {
     path: &'static str,
     purpose: &'static str,
-    /// Whether its absence is worth a note.
+    /// Whether a missing document is worth a note.
     important: bool,
     fits: fn(&Fetched) -> bool,
 }
@@ -39,7 +39,7 @@ const EXPECTED: &[Expected] = &[
 pub(super) struct DiscoveryUrl {
     pub(super) url: String,
     purpose: &'static str,
-    /// Whether the document is there; absent when nobody looked.
+    /// Whether the document exists. `None` if it was not probed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) found: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ pub(super) struct DiscoveryUrl {
     pub(super) important: bool,
 }
 
-/// The discovery URLs of `url`'s origin.
+/// Returns the discovery URLs of `url`'s origin.
 pub(super) fn expected(url: &Url) -> Vec<DiscoveryUrl> {
     let at = |expected: &Expected| {
         let url = url.join(expected.path).map_or_else(|_| expected.path.to_owned(), |url| url.to_string());
@@ -57,7 +57,7 @@ pub(super) fn expected(url: &Url) -> Vec<DiscoveryUrl> {
     EXPECTED.iter().map(at).collect()
 }
 
-/// The same, looked for; each within `wall`.
+/// Probes the discovery URLs of `url`'s origin, each within `wall`.
 pub(super) async fn probe(client: &ReadinessClient, url: &Url, wall: Duration) -> Vec<DiscoveryUrl> {
     let probes = expected(url).into_iter().zip(EXPECTED).enumerate().map(|(index, (mut place, expected))| async move {
         if index < PROBED {
@@ -81,7 +81,7 @@ fn is_openapi(fetched: &Fetched) -> bool {
     serde_json::from_slice::<Value>(&fetched.body).is_ok_and(|document| document["openapi"].is_string())
 }
 
-/// Many sites answer any path with their home page; that is not a text for models.
+/// Returns whether it is a plain text. Many sites answer any path with their home page, which does not count.
 fn is_text(fetched: &Fetched) -> bool {
     let kind = fetched.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     !fetched.body.is_empty() && kind.starts_with("text/") && !kind.starts_with("text/html")

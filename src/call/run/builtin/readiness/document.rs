@@ -1,4 +1,4 @@
-//! A document that answered GET with success: which kind, and what is wrong with it.
+//! Recognizes a document in a successful GET response, and checks it.
 
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
@@ -17,7 +17,7 @@ type Object = Map<String, Value>;
 /// Methods of an OpenAPI path item.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// Says what `fetched` is.
+/// Determines the kind of a document.
 pub(super) fn read(fetched: &Fetched, found: &mut Object, notes: &mut Notes) -> Kind {
     let document = match serde_json::from_slice::<Value>(&fetched.body) {
         Ok(Value::Object(document)) => document,
@@ -37,7 +37,7 @@ fn recognise(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes
     let has = |key: &str| document.contains_key(key);
     let schema = document.get("$schema").and_then(Value::as_str).unwrap_or_default();
     if !has("paths") && document.get("resources").is_some_and(Value::is_array) {
-        // It may name where an OpenAPI document is, and how one pays, and is neither.
+        // It may link to an OpenAPI document and name payment methods, but is neither.
         well_known(document, url, found, notes);
         Kind::X402WellKnown
     } else if has("openapi") || has("swagger") {
@@ -124,7 +124,7 @@ fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
                     paid += 1;
                     payment_info(&place(), terms, asks, operation, notes);
                 }
-                // No program that lists resources can ask for what is to be filled in.
+                // Programs that list resources cannot fill in path parameters.
                 None if asks && !path.contains('{') => unpriced.push(place()),
                 None => {}
             }
@@ -279,7 +279,7 @@ fn mcp_metadata(document: &Object, found: &mut Object, notes: &mut Notes) {
     found.insert("mcp".into(), json!({ "sections": document.keys().take(20).map(|key| short(key)).collect::<Vec<_>>() }));
 }
 
-/// What the URL turned out to be.
+/// The kind of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {

@@ -1,7 +1,7 @@
-//! An MCP endpoint over Streamable HTTP: who it is, and what its tools cost.
+//! Checks an MCP endpoint over Streamable HTTP: its identity, and the prices of its tools.
 //!
-//! A server that keeps sessions is greeted as it wants it: its session's id goes with each further request, it is told that
-//! the client is ready, and at the end the session is deleted, also where a check runs out of time.
+//! If the server keeps sessions, the protocol is followed: each further request carries the session id, the server is
+//! notified that the client is ready, and the session is deleted at the end, even if a check times out.
 
 use bytes::Bytes;
 use reqwest::{
@@ -19,25 +19,25 @@ use super::{
     request::{asking, post_json},
 };
 
-/// A revision that servers of both eras speak.
+/// A protocol revision that old and new servers support.
 const REVISION: &str = "2025-11-25";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Longest session id that is repeated to its server, in bytes.
+/// Maximum length of a session id that is sent back, in bytes.
 const SESSION_BYTES: usize = 1_024;
-/// Longest event that is read to see whether it is an answer, and how much of longer ones is looked at.
+/// Maximum size of an event that is parsed as a possible answer, and the examined prefix of longer ones, in bytes.
 const READ_BYTES: usize = 64 << 10;
 const HEAD_BYTES: usize = 256;
-/// Time of the request that ends a session. Nobody waits for it.
+/// Time limit of the request that ends a session. Nobody waits for it.
 const END_WALL: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Whether it is worth speaking MCP to a URL that answered an empty POST with `answered`.
+/// Returns whether a URL may be an MCP endpoint, given its response to an empty POST.
 pub(super) async fn looks_like_one(url: &Url, answered: &Fetched) -> bool {
     let path = url.path().to_ascii_lowercase();
     path.split(['/', '-', '_', '.']).any(|part| part == "mcp") || message(answered).await.is_some()
 }
 
-/// Greets the endpoint and lists its tools; whether it is one.
+/// Initializes a session and lists the tools. Returns whether it is an MCP endpoint.
 pub(super) async fn read(client: &ReadinessClient, url: &str, found: &mut Map<String, Value>, notes: &mut Notes) -> bool {
     let mut client = Client { client, url, session: None };
     let params = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": { "name": "tollhouse-readiness", "version": env!("CARGO_PKG_VERSION") } });
@@ -90,7 +90,7 @@ pub(super) fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
     notes.info("mcp_prices", format!("{priced} tools tell their x402 terms in `_meta`"));
 }
 
-/// One conversation with an endpoint. Dropping it ends the session that the endpoint opened.
+/// A conversation with an endpoint. Dropping it ends the session that the endpoint opened.
 struct Client<'a> {
     client: &'a ReadinessClient,
     url: &'a str,
@@ -98,7 +98,7 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// One request; its answer. The first that names a session opens it.
+    /// Sends a request, and returns the answer. The first answer with a session id opens the session.
     async fn ask(&mut self, method: &str, params: Value) -> Option<Bulk> {
         let answered = self.send(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).await?;
         if self.session.is_none() {
@@ -130,8 +130,8 @@ impl Drop for Client<'_> {
     }
 }
 
-/// Whether an event stream has just told an answer: its last event is one. Looks at that event alone, so that a stream of many
-/// costs no more than its bytes.
+/// Returns whether the last event of a stream is an answer. It examines only that event, so that the cost is linear in
+/// the stream's size.
 fn ends_with_answer(body: &[u8]) -> bool {
     let Some(text) = body.strip_suffix(b"\r\n\r\n").or_else(|| body.strip_suffix(b"\n\n")) else { return false };
     let lines = text.rsplit(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -139,13 +139,13 @@ fn ends_with_answer(body: &[u8]) -> bool {
     lines.take_while(|line| !line.is_empty()).any(is_answer)
 }
 
-/// Whether an event is an answer: by reading it, or where that would take long by what it begins with.
+/// Returns whether an event is an answer: by parsing it, or by its prefix if it is large.
 fn seems_answer(data: &[u8]) -> bool {
     let has = |name: &[u8]| data[..HEAD_BYTES.min(data.len())].windows(name.len()).any(|part| part == name);
     if data.len() <= READ_BYTES { answer(data).is_some() } else { has(b"\"result\"") || has(b"\"error\"") }
 }
 
-/// The answer in what an endpoint sent, whether it is JSON or an event stream.
+/// Returns the answer in a response, which is JSON or an event stream.
 async fn message(answered: &Fetched) -> Option<Bulk> {
     let body = &answered.body;
     aside(body.len(), || {
@@ -155,7 +155,7 @@ async fn message(answered: &Fetched) -> Option<Bulk> {
     .await
 }
 
-/// A JSON-RPC answer; a notification on the way to one is none.
+/// Parses a JSON-RPC answer. A notification is not an answer.
 fn answer(json: &[u8]) -> Option<Value> {
     let message: Value = serde_json::from_slice(json).ok()?;
     let answers = message.get("result").is_some() || message.get("error").is_some();

@@ -1,21 +1,21 @@
-//! Notes of a check, and the cutting of others' texts.
+//! Notes of a check, and truncation of foreign texts.
 
 use serde::Serialize;
 
-/// Most notes of a report.
+/// Maximum number of notes in a report.
 const MAX_NOTES: usize = 40;
-/// Characters of the other side's texts that are repeated.
+/// Maximum length of a foreign text that is repeated, in characters.
 const SHORT: usize = 160;
 
-/// How much a note matters.
+/// The severity of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
-    /// As it should be.
+    /// It is as it should be.
     Ok,
-    /// Good to know.
+    /// Information.
     Info,
-    /// Some clients will stumble.
+    /// Some clients will have problems.
     Warning,
     /// Clients cannot use it.
     Error,
@@ -57,14 +57,14 @@ impl Notes {
     }
 
     fn add(&mut self, severity: Severity, code: &'static str, message: String) {
-        // An error always has a place: `ready` must not depend on how much came before it.
+        // The first error is always added, because `ready` must not depend on earlier notes.
         if self.0.len() < MAX_NOTES || (severity == Severity::Error && !self.any_error()) {
             self.0.push(Note { severity, code, message });
         }
     }
 }
 
-/// `text` cut to a length that is safe to repeat, without control characters.
+/// Shortens `text` to a length that is safe to repeat, and removes control characters.
 pub(super) fn short(text: &str) -> String {
     let mut chars = text.chars().filter(|c| !c.is_control());
     let mut cut: String = chars.by_ref().take(SHORT).collect();

@@ -10,12 +10,12 @@ use reqwest::{
 use tollhouse_capability::guard::Fetch;
 use url::Url;
 
-/// Time of the first request, and of all that follow together.
+/// Time limit of the first request, and of all others together.
 pub(super) const FIRST_WALL: Duration = Duration::from_millis(4_500);
 
 pub(super) const REST_WALL: Duration = Duration::from_millis(3_500);
 
-/// Largest document that is read.
+/// Maximum size of a document that is read, in bytes.
 pub(super) const BODY_BYTES: usize = 2 << 20;
 
 /// `User-Agent` of a check.
@@ -27,13 +27,13 @@ pub(super) fn post_json(url: &str, body: Bytes) -> Fetch<'_> {
     asking(request)
 }
 
-/// A request that says who asks: a check that is asked for by a check does not go on.
+/// Adds the `User-Agent` to a request, so that a check requested by a check stops.
 pub(super) fn asking(mut request: Fetch<'_>) -> Fetch<'_> {
     request.headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     request
 }
 
-/// Whether two URLs have the same host.
+/// Returns whether two URLs have the same host.
 pub(super) fn same_host(url: &str, other: &Url) -> bool {
     Url::parse(url).is_ok_and(|url| url.host() == other.host())
 }

@@ -1,7 +1,7 @@
-//! What an external seller asks: found out unpaid, and told in one shape whatever wire it speaks.
+//! Finds out an external seller's price without paying, and returns it in one format for both x402 versions.
 //!
-//! One request without a payment, or two where GET is refused and nobody said which method to use. Nothing is paid or signed, no
-//! redirect is taken: what a payment is bound to is the URL that asks for it.
+//! It sends one unpaid request, or two if GET is refused and no method was given. Nothing is paid or signed. Redirects
+//! are not followed, because a payment is bound to the URL that requests it.
 
 use std::time::Duration;
 
@@ -21,71 +21,71 @@ use super::{
     request::{asking, post_json},
 };
 
-/// For each request.
+/// Time limit per request.
 const WALL: Duration = Duration::from_millis(4_500);
 
-/// Largest answer that is read: a challenge is a few KiB.
+/// Maximum size of an answer. A challenge is a few KiB.
 const BODY_BYTES: usize = 256 << 10;
 
-/// Most ways to pay that are told.
+/// Maximum number of ways to pay in the result.
 const MOST: usize = 20;
 
-/// How a seller is asked.
+/// The method of a request to a seller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
-    /// As for a document.
+    /// GET, as for a document.
     Get,
-    /// With an empty body, as indexers ask.
+    /// POST with an empty body, as indexers send it.
     Post,
 }
 
-/// What a seller asks.
+/// A seller's terms.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SellerQuote {
     url: String,
-    /// By which it asked for payment.
+    /// The method for which it requested payment.
     method: Method,
-    /// Of x402's wire, in which it asks.
+    /// The x402 versions of its challenges.
     x402_versions: Vec<u8>,
-    /// Each way to pay, once.
+    /// The distinct ways to pay.
     accepts: Vec<Requirement>,
     asked_at: Timestamp,
-    /// What clients will stumble over.
+    /// Problems for clients.
     notes: Vec<Note>,
-    /// Of tokens that are known here.
+    /// The amounts due in known tokens.
     #[serde(skip)]
     pub(crate) dues: Vec<Due>,
 }
 
-/// One way to pay, whatever its wire.
+/// A way to pay, for any x402 version.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Requirement {
     x402_versions: Vec<u8>,
     scheme: String,
-    /// CAIP-2.
+    /// The network's CAIP-2 id.
     network: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     network_v1: Option<&'static str>,
     /// Address of the token.
     asset: String,
-    /// Of a token that is known here, as what follows.
+    /// Symbol, if the token is known. The next two fields too are set only for known tokens.
     symbol: Option<&'static str>,
     decimals: Option<u32>,
     amount_usd: Option<MicroUsd>,
-    /// In the asset's smallest units.
+    /// The amount in the token's smallest units.
     amount: String,
     pay_to: String,
     max_timeout_seconds: Option<Number>,
-    /// Until when an authorisation is valid that is signed now.
+    /// The time until which an authorization signed now is valid.
     expires_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     eip712: Option<Domain>,
 }
 
-/// The domain that a payment is signed for.
+/// The EIP-712 domain of the payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Domain {
     name: String,
@@ -125,7 +125,7 @@ impl SellerError {
     }
 }
 
-/// Asks the seller at `url`, at the time `now` and in this turn.
+/// Requests the terms of the seller at `url`.
 ///
 /// # Errors
 ///
@@ -149,7 +149,7 @@ pub async fn ask(
     quoted(url, method, asked, notes, now)
 }
 
-/// One answer, of the URL itself.
+/// Sends a request to the URL, and returns the answer of the URL itself.
 async fn answer(client: &ReadinessClient, url: &str, method: Method) -> Result<Fetched, SellerError> {
     let asked = client.check(url).map_err(SellerError::of)?;
     let request = match method {
@@ -201,7 +201,7 @@ impl Requirement {
     }
 }
 
-/// A way to pay, if it is whole.
+/// Converts a way to pay, if it is complete.
 fn requirement(terms: Terms, now: Timestamp) -> Option<(Requirement, Option<Due>)> {
     let Terms { version, scheme, network, amount, asset, pay_to, seconds, domain } = terms;
     let (network, asset, amount) = (network.filter(|network| network.contains(':'))?, asset?, amount?);

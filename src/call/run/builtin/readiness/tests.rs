@@ -32,7 +32,7 @@ use super::{
 const USDC: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const PAY_TO: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
-/// Of a host that is nowhere.
+/// Returns a client of a host that does not exist.
 fn client(guard: Guard) -> ReadinessClient {
     ReadinessClient::new(guard, "https://host.example").unwrap()
 }
@@ -44,7 +44,7 @@ async fn check_at(router: Router, path: &str) -> Value {
     check(&client(guard), &format!("http://{address}{path}")).await
 }
 
-/// The codes of the notes of one severity.
+/// Returns the codes of the notes with this severity.
 fn codes(report: &Value, severity: &str) -> Vec<String> {
     let notes = report["notes"].as_array().unwrap().iter();
     notes.filter(|note| note["severity"] == severity).map(|note| note["code"].as_str().unwrap().to_owned()).collect()
@@ -343,7 +343,8 @@ async fn texts_of_the_other_side_are_cut_and_cleaned() {
     assert!(repeated.chars().count() <= 161 && !report.to_string().contains("\\u001b"), "{repeated}");
 }
 
-/// A server that keeps sessions, as strict as the protocol allows, and leaves its event streams open. Answers what it saw.
+/// Returns a server with sessions that is as strict as the protocol allows, and leaves its event streams open. Records
+/// its requests in `seen`.
 fn stateful(seen: Arc<Mutex<Vec<String>>>) -> Router {
     let say = move |headers: HeaderMap, method: Method, body: Body| {
         let seen = Arc::clone(&seen);

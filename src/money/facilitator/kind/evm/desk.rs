@@ -1,9 +1,10 @@
-//! The signer: one task that owns the key's nonces, sends what is signed, and looks where it went. Of a key that hosts of one store share
-//! each has one, and the store says which nonce is whose.
+//! The transaction manager of a key: one task that owns the key's nonces, sends signed transactions and tracks them. If
+//! hosts of one store share the key, each host has one, and the store assigns the nonces.
 //!
-//! Transactions are signed one after the other and sent all at once, so that many are in one block. While any is on its way the
-//! newest block is asked for, and a new one is searched for all of them: a settlement takes about one block. What is in none for long
-//! is replaced for more, and a nonce that others wait for is filled, both within bounds.
+//! Transactions are signed one after the other and sent concurrently, so that many fit into one block. While any is
+//! pending, the task polls for the newest block and searches each new one for all of them: a settlement takes about one
+//! block. A transaction that is pending for long is replaced by one that pays more, and a missing nonce that others
+//! wait for is filled, both within limits.
 
 mod look;
 mod schedule;
@@ -37,15 +38,15 @@ use crate::facilitator::chain::{
 /// Gas of a transaction that only uses up its nonce.
 const EMPTY_GAS: u64 = 21_000;
 
-/// After how long a transaction is sent again that came too early for a node which keeps nothing for later, or that got no clear answer;
-/// in the latter case each time after twice as long, up to [`LONGEST_WAIT`].
+/// Delay before a transaction is sent again that arrived too early at a node without a queue, or that got no clear
+/// answer. In the latter case the delay doubles each time, up to [`LONGEST_WAIT`].
 const SEND_AGAIN: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Questions to the signer that may wait.
+/// Capacity of the task's request queue.
 const QUEUE: usize = 256;
 
-/// What the signer is asked.
+/// A request to the task.
 enum Ask {
     Sign(Call, oneshot::Sender<Result<B256, String>>),
     Send(B256, oneshot::Sender<Ended>),
@@ -55,19 +56,19 @@ enum Ask {
     Fees(oneshot::Sender<Result<Fees, String>>),
 }
 
-/// What comes back from the node.
+/// An event from the node or a timer.
 enum Came {
     Sent {
         nonce: u64,
         hash: B256,
         sending: Sending,
     },
-    /// It is time to send it again.
+    /// The transaction is due to be sent again.
     Due {
         nonce: u64,
         hash: B256,
     },
-    /// When so much was sent.
+    /// The result of a look at the newest block, with the value of `sendings` when it began.
     Looked(Result<(u64, Looked), RpcError>),
 }
 
@@ -77,35 +78,36 @@ struct Priced {
     base_fee_per_gas: U128,
 }
 
-/// Where the signer is asked.
+/// A handle to the task.
 #[derive(Debug, Clone)]
 pub(super) struct Desk(mpsc::Sender<Ask>);
 
-/// The task itself.
+/// The state of the task.
 struct Clerk {
     node: Arc<Node>,
     key: SigningKey,
     address: Address,
-    /// How long a transaction may be in no block before it is replaced.
+    /// Time without a block after which a transaction is replaced.
     patience: Duration,
     flights: Flights,
-    /// Where the next nonce comes from, if other hosts use the key too.
+    /// The shared nonce counter, if other hosts use the key too.
     nonces: Option<Nonces>,
-    /// The nonce of a host that is gone that was used up last, and when.
+    /// The last nonce of a lost host that was filled, and when.
     filled: Option<(u64, Instant)>,
     fees: Option<Quoted>,
     work: JoinSet<Came>,
     schedule: Schedule,
-    /// How often something was sent.
+    /// Number of transactions sent.
     sendings: u64,
-    /// The newest block that was searched for all that was sent.
+    /// The newest block that was searched for all sent transactions.
     searched: Option<u64>,
-    /// Whether the next look counts the transactions of the signer: an answer of the node was not clear.
+    /// Whether the next look must count the signer's transactions, because an answer of the node was unclear.
     count: bool,
 }
 
 impl Desk {
-    /// Starts the signer's task, which lives as long as somebody can ask it. Without `nonces` the key is its alone.
+    /// Starts the task, which runs until the last handle is dropped. Without `nonces` the key belongs to this host
+    /// alone.
     pub(super) fn open(node: Arc<Node>, key: SigningKey, patience: Duration, nonces: Option<Nonces>) -> Self {
         let (sender, asks) = mpsc::channel(QUEUE);
         let clerk = Clerk {
@@ -127,7 +129,7 @@ impl Desk {
         Self(sender)
     }
 
-    /// Signs a call, which is not sent before [`Desk::send`] is told its hash.
+    /// Signs a call. It is sent only by [`Desk::send`].
     pub(super) async fn sign(&self, call: Call) -> Result<B256, String> {
         let (reply, signed) = oneshot::channel();
         let gone = || "the signer has ended".to_owned();
@@ -135,7 +137,8 @@ impl Desk {
         signed.await.map_err(|_| gone())?
     }
 
-    /// Sends what was signed, and answers when it is over. Waiting for that may be given up: it is looked after all the same.
+    /// Sends a signed transaction, and returns its outcome. The caller may stop waiting; the task still tracks the
+    /// transaction.
     pub(super) async fn send(&self, hash: B256) -> Ended {
         let (reply, ended) = oneshot::channel();
         if self.0.send(Ask::Send(hash, reply)).await.is_err() {
@@ -144,7 +147,7 @@ impl Desk {
         ended.await.unwrap_or(Ended::Lost)
     }
 
-    /// What a transaction that is signed now pays for gas.
+    /// Returns the gas fees of a transaction that is signed now.
     pub(super) async fn fees(&self) -> Result<Fees, String> {
         let (reply, fees) = oneshot::channel();
         let gone = || "the signer has ended".to_owned();
@@ -152,19 +155,19 @@ impl Desk {
         fees.await.map_err(|_| gone())?
     }
 
-    /// Gives back the nonce of what was signed and is not to be sent.
+    /// Returns the nonce of a signed transaction that will not be sent.
     pub(super) fn give_back(&self, hash: B256) {
-        // Where the queue is full its nonce is taken back in a minute.
+        // If the queue is full, the nonce is reclaimed after `SIGNED_FOR`.
         _ = self.0.try_send(Ask::GiveBack(hash));
     }
 
-    /// Has a transaction of this nonce looked after, which an earlier life of the host has sent and the node has, in no block yet.
+    /// Tracks a pending transaction that a previous run of the host has sent and a node still has.
     pub(super) async fn mind(&self, nonce: u64, hash: B256) {
-        // Whoever asks about its settlement asks again.
+        // If it fails, the next lookup of the settlement tries again.
         _ = self.0.send(Ask::Mind(nonce, hash)).await;
     }
 
-    /// Whether a transaction that was signed here is on its way still, in this form or in one that pays more.
+    /// Returns whether a transaction that was signed here is still pending, itself or as a replacement.
     pub(super) async fn has(&self, hash: B256) -> bool {
         let (reply, has) = oneshot::channel();
         self.0.send(Ask::Has(hash, reply)).await.is_ok() && has.await.unwrap_or(false)
@@ -199,7 +202,7 @@ impl Clerk {
                 Err(waiter) => _ = waiter.send(Ended::Unsent("it was signed too long ago".to_owned())),
             },
             Ask::GiveBack(hash) => self.flights.give_back(hash),
-            // Whoever asked may have given up.
+            // The receiver may have stopped waiting.
             Ask::Has(hash, reply) => _ = reply.send(self.flights.has(hash)),
             Ask::Fees(reply) => _ = reply.send(self.fees().await),
             Ask::Mind(nonce, hash) => {
@@ -210,7 +213,8 @@ impl Clerk {
         }
     }
 
-    /// What is missing below the nonce of a transaction keeps it out of every block: the host may have ended between two sendings.
+    /// Tracks a pending transaction. Missing nonces below its own, which a crash between two sends can leave, keep it
+    /// out of every block.
     async fn mind(&mut self, nonce: u64, hash: B256) -> Result<(), String> {
         if self.flights.get_mut(nonce).is_some() && !self.flights.unsure() {
             return Ok(());
@@ -243,7 +247,7 @@ impl Clerk {
         Ok(hash)
     }
 
-    /// A nonce that nothing has: one that was given back, or the next.
+    /// Returns an unused nonce: one that was given back, or the next.
     async fn nonce(&mut self) -> Result<u64, String> {
         let Some(nonces) = &mut self.nonces else { return self.flights.take().ok_or_else(|| "there is no nonce".to_owned()) };
         let now = Instant::now();
@@ -255,8 +259,8 @@ impl Clerk {
         nonces.next(now).await
     }
 
-    /// Asks the node for the first nonce. What an earlier life of the host has sent and no block has yet is looked after as well: all
-    /// that comes waits for it. Of a key that other hosts use too it is theirs, until one of them has it [minded](Desk::mind).
+    /// Reads the next nonce from the node. Also tracks pending transactions of a previous run, since all later ones
+    /// wait for them. With a shared key, pending transactions belong to other hosts until [`Desk::mind`] adds them.
     async fn begin(&mut self) -> Result<u64, String> {
         if let Some(nonces) = &self.nonces {
             let count: U64 = self.ask("eth_getTransactionCount", json!([self.address, "pending"])).await?;
@@ -278,7 +282,7 @@ impl Clerk {
         Ok(count.to())
     }
 
-    /// A call that only uses up its nonce.
+    /// Returns a call that only uses up its nonce.
     fn nothing(&self) -> Call {
         Call { to: self.address, data: Bytes::new(), gas: EMPTY_GAS }
     }
@@ -287,7 +291,7 @@ impl Clerk {
         Transaction { chain: self.node.network().chain_id()?, nonce, fees, call }.sign(&self.key)
     }
 
-    /// Twice what a block asks now, so that it may rise for some blocks, and the tip.
+    /// Returns the fees for new transactions: the tip, plus twice the current base fee, which may rise for some blocks.
     async fn fees(&mut self) -> Result<Fees, String> {
         if let Some(quoted) = self.fees.filter(|quoted| quoted.good(Instant::now())) {
             return Ok(quoted.fees);
@@ -343,8 +347,8 @@ impl Clerk {
         }
     }
 
-    /// Acts on a node's answer to a transaction. Only one that no node can have is given up: its nonce is the next one's then. Any other
-    /// keeps its nonce until a block has one of that nonce, and is sent again as it is.
+    /// Handles a node's answer to a transaction. Only a transaction that no node can have is given up, and its nonce is
+    /// reused. Any other keeps its nonce until a block uses it, and is sent again unchanged.
     fn answered(&mut self, nonce: u64, hash: B256, sending: Sending) {
         if matches!(sending, Sending::Contested(_)) {
             self.flights.recount();
@@ -374,10 +378,10 @@ impl Clerk {
         }
     }
 
-    /// Looks at the newest block, and if it is a new one, for what is on its way.
+    /// Starts a look at the newest block. If it is new, it is searched for pending transactions.
     fn look(&mut self) {
         let (node, address, sent, before) = (Arc::clone(&self.node), self.address, self.flights.sent(), self.searched);
-        // Whether others have used its nonces matters once a transaction takes long.
+        // Only once a transaction takes long does it matter whether others have used its nonce.
         let (now, shared) = (Instant::now(), self.nonces.is_some());
         let waits =
             if shared { self.flights.waiting(now, self.patience).is_some() } else { self.flights.stuck(now, self.patience).is_some() };
@@ -387,7 +391,8 @@ impl Clerk {
         self.work.spawn(async move { Came::Looked(looked(&node, address, sent, before, counts).await.map(|seen| (sendings, seen))) });
     }
 
-    /// Ends what is in a block; answers how many transactions are in blocks, and how many with those in none, if both were asked.
+    /// Ends transactions that are in a block. Returns the number of mined transactions, and of mined and pending ones,
+    /// if both were requested.
     fn seen(&mut self, sendings: u64, looked: Looked) -> Option<(u64, u64)> {
         if sendings == self.sendings {
             self.searched = Some(looked.head);
@@ -403,7 +408,7 @@ impl Clerk {
         looked.used.zip(looked.pending)
     }
 
-    /// A nonce that nothing has, and that others have waited for for too long.
+    /// Returns an unused nonce that others have waited for too long.
     fn missing(&mut self, counts: Option<(u64, u64)>, now: Instant) -> Option<u64> {
         if self.nonces.is_none()
             && let Some(gap) = self.flights.gap(now, self.patience)
@@ -411,7 +416,7 @@ impl Clerk {
             return Some(gap);
         }
         let nonce = self.flights.left(counts?, now, self.patience)?;
-        // A node that did not take it is not asked again at once.
+        // Do not fill the same nonce again at once, if the node did not accept it.
         if self.filled.is_some_and(|(filled, at)| filled == nonce && now.duration_since(at) <= self.patience) {
             return None;
         }
@@ -419,7 +424,7 @@ impl Clerk {
         Some(nonce)
     }
 
-    /// Replaces what is in no block for too long, and fills what others wait for.
+    /// Replaces a transaction that is pending for too long, and fills a nonce that others wait for.
     fn hurry(&mut self, counts: Option<(u64, u64)>) {
         let now = Instant::now();
         let known = self.fees.map(|quoted| quoted.fees).or_else(|| self.flights.waiting(now, self.patience).map(|flight| flight.fees));
@@ -439,7 +444,7 @@ impl Clerk {
             }
             return;
         };
-        // It may wait for one of another host, which replaces that.
+        // It may wait for a transaction of another host, which replaces that one.
         if self.nonces.is_some() && counts.is_none_or(|(used, _)| used < nonce) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What the signer has left to pay gas with.
+//! The signer's balance for gas.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,23 +18,23 @@ use crate::{
     },
 };
 
-/// Gas of a transfer, as the balance is reckoned by: what the dollar tokens need at most.
+/// Gas of a transfer for estimating the remaining settlements: the maximum of the dollar tokens.
 const TRANSFER_GAS: u64 = 110_000;
 
-/// Most gas that a transfer may need: more than any key's, so that a payer's contract cannot use up what the signer has.
+/// Maximum gas of a transfer, above that of any key. It prevents a payer's contract from draining the signer.
 pub(super) const MOST_GAS: u64 = CONTRACT_GAS;
 
-/// How often the balance is looked at; and while it pays for nothing.
+/// Interval between balance checks, and the interval while the balance is empty.
 const PAUSE: Duration = Duration::from_secs(60);
 const EMPTY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Transactions that are remembered.
+/// Number of transactions that are remembered.
 const MOST_COUNTED: usize = 4_096;
 
-/// Settlements left at which the operator is warned.
+/// Remaining settlements below which the operator is warned.
 const FEW: u64 = 1_000;
 
-/// The signer's balance, as it was seen last.
+/// The signer's balance as last seen.
 #[derive(Debug)]
 pub(super) struct Gas {
     signer: Address,
@@ -43,19 +43,19 @@ pub(super) struct Gas {
     burned: Mutex<Burned>,
 }
 
-/// What reverted transactions have burned, and others have used beyond an ordinary settlement.
+/// Gas burned by reverted transactions, and used by successful ones beyond an ordinary settlement.
 #[derive(Debug, Default)]
 struct Burned {
-    /// The transactions that were counted last: each is looked up until its block will stay.
+    /// The transactions counted last. Each is looked up again until its block will stay.
     counted: VecDeque<B256>,
-    /// Of reverted transactions, what was not taken yet.
+    /// Amounts of reverted transactions that were not taken yet.
     of: HashMap<PaymentId, BurnedGas>,
-    /// Of the others, what was not taken yet.
+    /// Amounts of successful transactions that were not taken yet.
     excess: HashMap<PaymentId, BurnedGas>,
 }
 
 impl Burned {
-    /// Remembers that a transaction is counted. False if it was counted before.
+    /// Records that a transaction is counted. Returns false if it was counted before.
     fn count(&mut self, transaction: B256) -> bool {
         if self.counted.contains(&transaction) {
             return false;
@@ -70,9 +70,9 @@ impl Burned {
 
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    /// In the smallest unit of the network's own money.
+    /// In the smallest unit of the network's native currency.
     balance: U256,
-    /// Settlements that it pays for, at the price of gas then.
+    /// Number of settlements that it pays for at the gas price of that time.
     settlements: u64,
 }
 
@@ -83,19 +83,19 @@ impl Seen {
 }
 
 impl Gas {
-    /// Watches the balance of `signer`, for as long as somebody wants to know it.
+    /// Watches the balance of `signer` until the returned value is dropped.
     pub(super) fn watch(node: Arc<Node>, signer: Address) -> Arc<Self> {
         let gas = Arc::new(Self { signer, seen: Mutex::default(), again: Notify::new(), burned: Mutex::default() });
         tokio::spawn(watch(Arc::downgrade(&gas), node));
         gas
     }
 
-    /// Looks at the balance soon: something hints at its end.
+    /// Requests a check of the balance soon, because it may be used up.
     pub(super) fn look_again(&self) {
         self.again.notify_one();
     }
 
-    /// Whether a settlement can be paid for, as far as is known.
+    /// Fails if the last seen balance is too low for a settlement.
     pub(super) fn suffices(&self) -> Result<(), String> {
         match *self.seen() {
             Some(seen) if seen.settlements == 0 => Err(format!("`{}` has too little to pay gas with", self.signer)),
@@ -103,7 +103,7 @@ impl Gas {
         }
     }
 
-    /// Counts what a reverted transaction has burned, once.
+    /// Counts the gas burned by a reverted transaction, once.
     pub(super) fn reverted(&self, payment: PaymentId, receipt: &Receipt) {
         let mut burned = self.burned.lock().unwrap_or_else(PoisonError::into_inner);
         if !burned.count(receipt.transaction_hash) {
@@ -116,7 +116,7 @@ impl Gas {
         }
     }
 
-    /// Counts what a transaction that paid has used beyond an ordinary settlement, once.
+    /// Counts the gas that a successful transaction has used beyond an ordinary settlement, once.
     pub(super) fn paid(&self, payment: PaymentId, receipt: &Receipt) {
         let gas = receipt.gas_used.to::<u64>().saturating_sub(BurnedGas::ORDINARY);
         if gas == 0 {
@@ -129,17 +129,17 @@ impl Gas {
         }
     }
 
-    /// What a settlement that paid has used beyond an ordinary one, and was not taken before.
+    /// Takes the gas that a successful settlement has used beyond an ordinary one and that was not taken before.
     pub(super) fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap_or_else(PoisonError::into_inner).excess.remove(payment)
     }
 
-    /// What was burned for a payment, and not taken before.
+    /// Takes the gas burned for a payment that was not taken before.
     pub(super) fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap_or_else(PoisonError::into_inner).of.remove(payment)
     }
 
-    /// For operators.
+    /// Returns the status for operators.
     pub(super) fn status(&self) -> Value {
         let seen = *self.seen();
         json!({

@@ -1,4 +1,4 @@
-//! Nonces of a key that hosts of one store share: the store counts them, so that no two hosts have the same one.
+//! Nonces of a key that hosts of one store share. The store counts them, so that no two hosts use the same one.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -7,27 +7,27 @@ use tollhouse_store::{Batch, Counter, Durability, Limit, Store, StoreError, sche
 
 const NONCES: Counter<String> = schema::GAS_NONCES.counting();
 
-/// As many as a chain counts.
+/// Maximum nonce of a chain.
 const MOST: Limit = Limit::Ceiling(u64::MAX as i128);
 
-/// The count of one key on one network.
+/// The nonce counter of a key on a network.
 pub(super) struct Nonces {
     store: Arc<dyn Store>,
     /// Network, `/`, address.
     key: String,
-    /// How long what was taken is surely its taker's: another host fills it once what comes after it has waited for twice as long.
+    /// How long a taken nonce surely belongs to its taker. Another host fills it only after later ones have waited
+    /// twice as long.
     good_for: Duration,
-    /// When those of late were taken here.
+    /// When this host took its recent nonces.
     taken: BTreeMap<u64, Instant>,
 }
 
 impl Nonces {
-    /// Those of this key, where others may use the store; a host that is alone counts by itself.
+    /// Returns the counter of this key if the store is shared. A host that is alone needs none.
     pub(super) fn of(store: &Arc<dyn Store>, key: String, patience: Duration) -> Option<Self> {
         store.is_shared().then(|| Self { store: Arc::clone(store), key, good_for: patience / 2, taken: BTreeMap::new() })
     }
 
-    /// The next, which is nobody else's from now on.
     pub(super) async fn next(&mut self, now: Instant) -> Result<u64, String> {
         let mut batch = Batch::new();
         batch.add(&NONCES, &self.key, 1, MOST);
@@ -39,8 +39,8 @@ impl Nonces {
         Ok(nonce)
     }
 
-    /// Whether a nonce that was given back may still be used, with so many given back that come after it. Once others may have filled it
-    /// for what waits for it, it may not; unless nobody has taken a later one.
+    /// Returns whether a returned nonce may still be used. `behind` is the number of returned nonces after it. Once
+    /// other hosts may have filled it, it may not, unless nobody has taken a later one.
     pub(super) async fn keeps(&mut self, nonce: u64, behind: usize, now: Instant) -> Result<bool, String> {
         if self.taken.get(&nonce).is_some_and(|taken| now.duration_since(*taken) < self.good_for) {
             return Ok(true);
@@ -52,7 +52,7 @@ impl Nonces {
         Ok(is_last)
     }
 
-    /// The node counts so many: none below is handed out any more.
+    /// Raises the counter to the node's count, so that no lower nonce is assigned.
     pub(super) async fn raise(&self, count: u64) -> Result<(), String> {
         let count = i128::from(count);
         loop {
@@ -64,7 +64,7 @@ impl Nonces {
             batch.add(&NONCES, &self.key, count - sum, Limit::Ceiling(count));
             match batch.commit(&*self.store, Durability::Durable).await {
                 Ok(_) => return Ok(()),
-                // Another host was faster: it never falls.
+                // Another host was faster. The counter never decreases.
                 Err(StoreError::Beyond { .. }) => {}
                 Err(error) => return Err(error.to_string()),
             }
@@ -84,7 +84,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Of two hosts.
+    /// Counters of two hosts.
     fn nonces() -> [Nonces; 2] {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::default()));
         [(); 2].map(|()| Nonces::of(&store, "eip155:84532/0xa".to_owned(), PATIENCE).unwrap())

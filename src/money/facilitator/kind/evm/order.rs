@@ -1,4 +1,4 @@
-//! What is settled: a transfer that the token makes, or a permit of which Permit2 takes what was charged.
+//! A settlement order: a transfer by the token, or a permit from which Permit2 takes the charge.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tollhouse_base::clock::Timestamp;
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What a payer signed, and the signature.
+/// The authorization that a payer signed, and its signature.
 pub(super) struct Order<'a> {
     what: What,
     pub(super) signature: &'a str,
@@ -21,18 +21,18 @@ pub(super) struct Order<'a> {
 
 enum What {
     Transfer(Transfer),
-    /// And what was charged of it.
+    /// A permit, and the amount charged.
     Permit(Permit, U256),
 }
 
-/// What is told of an order that cannot be settled, for each reason.
+/// Error codes of an order that cannot be settled.
 pub(super) struct Codes {
     pub(super) signature: &'static str,
     pub(super) spent: &'static str,
     pub(super) poor: &'static str,
-    /// It was tried on the node.
+    /// The simulation on the node failed.
     pub(super) simulation: &'static str,
-    /// Its transaction was reverted.
+    /// The transaction was reverted.
     pub(super) failed: &'static str,
 }
 
@@ -53,7 +53,7 @@ const PERMIT: Codes = Codes {
 };
 
 impl<'a> Order<'a> {
-    /// That of a payment, or why there is none.
+    /// Returns the order of a payment, or the refusal if it has none.
     pub(super) fn of(payment: &'a Payment) -> Result<Self, Told> {
         if let Some((permit, signature)) = payment.permit() {
             let charged = upto::charged(&permit, payment)?;
@@ -70,7 +70,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Who pays, and how much.
+    /// Returns the payer and the amount.
     pub(super) fn costs(&self) -> (Address, U256) {
         match &self.what {
             What::Transfer(transfer) => (transfer.from, transfer.value),
@@ -78,7 +78,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether it is what `payment` is asked for, now, and `signer` may settle it.
+    /// Checks that it meets the requirements of `payment` now, and that `signer` may settle it.
     pub(super) fn fits(&self, payment: &Payment, now: Timestamp, signer: Address) -> Result<(), Told> {
         match &self.what {
             What::Transfer(transfer) => exact::fits(transfer, payment, now),
@@ -87,7 +87,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether the payer's own key signed it.
+    /// Returns whether the payer's own key signed it.
     pub(super) fn by_key(&self, payment: &Payment) -> bool {
         match &self.what {
             What::Transfer(transfer) => payment.by_key(transfer, self.signature),
@@ -95,7 +95,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The hash that is signed.
+    /// Returns the hash that is signed.
     pub(super) fn hash(&self, asset: &Asset) -> B256 {
         match &self.what {
             What::Transfer(transfer) => transfer.signing_hash(asset),
@@ -103,7 +103,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The contract that makes it move; `None` where the token has no address.
+    /// Returns the contract to call. `None` if the token has no address.
     pub(super) fn contract(&self, asset: &Asset) -> Option<Address> {
         match self.what {
             What::Transfer(_) => asset.address.parse().ok(),
@@ -111,12 +111,12 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether Permit2 has to be allowed to move the token.
+    /// Returns whether Permit2 needs an allowance for the token.
     pub(super) fn needs_allowance(&self) -> bool {
         matches!(self.what, What::Permit(..))
     }
 
-    /// What that contract is called with.
+    /// Returns the call data.
     pub(super) fn data(&self, by: &SignedBy) -> Bytes {
         match &self.what {
             What::Transfer(transfer) => token::data(transfer, self.signature, by),
@@ -124,7 +124,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether a transaction that was to settle it has done so.
+    /// Returns whether the transaction with this receipt settled it.
     pub(super) fn made_by(&self, receipt: &Receipt, asset: &Asset) -> bool {
         match &self.what {
             What::Transfer(transfer) => receipt.made(transfer, asset),

@@ -1,4 +1,4 @@
-//! Whether x402's contract that takes permits is on the network: only then is anybody asked to sign one.
+//! Checks that x402's contract for permits exists on the network. Payers are asked to sign permits only then.
 
 use std::{
     sync::{
@@ -18,21 +18,21 @@ use crate::{
 };
 
 sol! {
-    /// Of the proxy: who moves what it takes.
+    /// The proxy: the contract that moves the money.
     function PERMIT2() returns (address);
 }
 
-/// What is waited before it is looked for again.
+/// Pause before the next check.
 const PAUSES: ExponentialBuilder =
     ExponentialBuilder::new().with_min_delay(Duration::from_secs(1)).with_max_delay(LONGEST_PAUSE).without_max_times();
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// Whether it was seen.
+/// Whether the contract was found.
 #[derive(Debug, Default)]
 pub(super) struct Proxy(AtomicBool);
 
 impl Proxy {
-    /// Looks for it until it is there, for as long as somebody wants to know.
+    /// Checks for the contract until it is found or the returned value is dropped.
     pub(super) fn watch(node: Arc<Node>) -> Arc<Self> {
         let proxy = Arc::new(Self::default());
         tokio::spawn(watch(Arc::downgrade(&proxy), node));

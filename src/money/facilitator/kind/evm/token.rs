@@ -1,4 +1,4 @@
-//! What contracts are called with.
+//! Call data for contracts.
 
 use alloy_primitives::{B256, Bytes};
 use alloy_sol_types::{SolCall as _, sol};
@@ -6,7 +6,7 @@ use alloy_sol_types::{SolCall as _, sol};
 use crate::x402::eip3009::Transfer;
 
 sol! {
-    /// As much of the dollar token as moves money.
+    /// The functions of the dollar token that are used.
     interface Token {
         function transferWithAuthorization(address from, address to, uint256 value, uint256 valid_after, uint256 valid_before, bytes32 nonce, uint8 v, bytes32 r, bytes32 s);
         function transferWithAuthorization(address from, address to, uint256 value, uint256 valid_after, uint256 valid_before, bytes32 nonce, bytes signature);
@@ -14,19 +14,19 @@ sol! {
         function allowance(address owner, address spender) returns (uint256);
     }
 
-    /// A wallet that is a contract (EIP-1271).
+    /// A contract wallet (EIP-1271).
     function isValidSignature(bytes32 hash, bytes signature) returns (bytes4);
 }
 
-/// Who signed a transfer.
+/// The kind of signer of a transfer.
 pub(super) enum SignedBy {
     /// The payer's own key.
     Key,
-    /// A contract says that it did.
+    /// A contract, which confirms the signature.
     Contract,
 }
 
-/// What the token is to be called with.
+/// Encodes the call of the token.
 pub(super) fn data(transfer: &Transfer, signature: &str, by: &SignedBy) -> Bytes {
     let Transfer { from, to, value, valid_after, valid_before, nonce } = transfer.clone();
     let signature: Bytes = signature.parse().unwrap_or_default();

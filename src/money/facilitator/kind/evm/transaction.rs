@@ -1,4 +1,4 @@
-//! Transactions of EIP-1559: what is signed, and what is sent.
+//! Encodes and signs EIP-1559 transactions.
 
 use std::time::Duration;
 
@@ -7,38 +7,38 @@ use alloy_rlp::{Encodable, Header};
 use k256::ecdsa::SigningKey;
 use tokio::time::Instant;
 
-/// Type of the transaction, before its fields (EIP-2718).
+/// The transaction's type, which precedes its fields (EIP-2718).
 const TYPE: u8 = 2;
 
-/// What a unit of gas may cost, in the smallest unit of the network's own money.
+/// Price per unit of gas, in the smallest unit of the network's native currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fees {
-    /// To whoever makes the block.
+    /// The tip for the block's producer.
     pub(super) tip: u128,
-    /// In all.
+    /// The maximum in total.
     pub(super) most: u128,
 }
 
-/// How long fees are good for.
+/// How long fees are reused.
 const FEES_KEPT: Duration = Duration::from_secs(10);
 
-/// Fees as the node gave them.
+/// Fees from the node, and when they were read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quoted {
     pub(super) fees: Fees,
     pub(super) at: Instant,
 }
 
-/// What is to be done, without when and at what price.
+/// A contract call, without nonce and fees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) to: Address,
     pub(super) data: Bytes,
-    /// Most gas that it may use.
+    /// The gas limit.
     pub(super) gas: u64,
 }
 
-/// A transaction of a chain.
+/// An unsigned transaction of a chain.
 #[derive(Debug)]
 pub(super) struct Transaction<'a> {
     pub(super) chain: u64,
@@ -47,7 +47,7 @@ pub(super) struct Transaction<'a> {
     pub(super) call: &'a Call,
 }
 
-/// A transaction as it is sent, and what it is known by.
+/// A signed transaction and its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Signed {
     pub(super) raw: Bytes,
@@ -55,7 +55,7 @@ pub(super) struct Signed {
 }
 
 impl Fees {
-    /// A quarter more, as nodes want it of a transaction that takes another one's place.
+    /// Returns the fees raised by a quarter, as nodes require of a replacement.
     pub(super) fn raised(self) -> Self {
         let more = |fee: u128| fee.saturating_add(fee / 4).saturating_add(1);
         Self { tip: more(self.tip), most: more(self.most) }
@@ -63,14 +63,14 @@ impl Fees {
 }
 
 impl Quoted {
-    /// Whether they need not be asked for again.
+    /// Returns whether they are recent enough to be reused.
     pub(super) fn good(&self, now: Instant) -> bool {
         now.duration_since(self.at) < FEES_KEPT
     }
 }
 
 impl Transaction<'_> {
-    /// Signs it. `None` only if the key could sign no hash at all.
+    /// Signs it. `None` only if the key cannot sign the hash.
     pub(super) fn sign(&self, key: &SigningKey) -> Option<Signed> {
         let mut fields = self.fields();
         let (signature, recovery) = key.sign_prehash_recoverable(keccak256(list(&fields)).as_slice()).ok()?;
@@ -92,13 +92,13 @@ impl Transaction<'_> {
         self.call.to.encode(&mut fields);
         U256::ZERO.encode(&mut fields);
         self.call.data.encode(&mut fields);
-        // It names no storage beforehand.
+        // The access list is empty.
         Header { list: true, payload_length: 0 }.encode(&mut fields);
         fields
     }
 }
 
-/// The list of these fields, behind the type.
+/// Encodes the fields as a list, after the type.
 fn list(fields: &[u8]) -> Vec<u8> {
     let mut out = vec![TYPE];
     Header { list: true, payload_length: fields.len() }.encode(&mut out);
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(good, [true, true, false]);
     }
 
-    /// As viem 2.57 signs it.
+    /// Compares with a transaction signed by viem 2.57.
     #[test]
     fn a_transaction_is_signed_as_others_sign_it() {
         let key = SigningKey::from_slice(&[7; 32]).unwrap();

@@ -1,4 +1,5 @@
-//! By what a facilitator knows the host: headers of the settings, and the tokens that Coinbase's wants, one for each question.
+//! The host's credentials at a facilitator: headers from the settings, and the tokens that Coinbase's facilitator
+//! requires, one per request.
 
 use std::fmt;
 
@@ -21,15 +22,15 @@ use zeroize::Zeroizing;
 
 use crate::ConfigError;
 
-/// How long a token is good for, in seconds: what Coinbase takes at most.
+/// Lifetime of a token in seconds: the maximum that Coinbase accepts.
 const TOKEN_SECS: u64 = 120;
 
-/// By what a facilitator knows the host. Shown to nobody.
+/// The host's credentials at a facilitator. They are secret.
 #[derive(Clone, Default)]
 pub struct FacilitatorAccess {
-    /// Headers, each as `Name: value`.
+    /// Headers in the form `Name: value`.
     pub headers: Vec<String>,
-    /// Id and secret of a key of Coinbase's developer platform.
+    /// Id and secret of a Coinbase Developer Platform key.
     pub cdp_key: Option<(String, String)>,
 }
 
@@ -39,20 +40,20 @@ impl fmt::Debug for FacilitatorAccess {
     }
 }
 
-/// What is sent with every question.
+/// The headers that are sent with every request.
 pub(super) struct Credentials {
     headers: HeaderMap,
     key: Option<ApiKey>,
     clock: Clock,
 }
 
-/// A key of Coinbase's developer platform.
+/// A Coinbase Developer Platform key.
 struct ApiKey {
     id: String,
     key: Key,
 }
 
-/// The two kinds that it makes.
+/// The kinds of keys that the platform issues.
 enum Key {
     Ed25519(SigningKey),
     /// On the curve P-256.
@@ -79,7 +80,7 @@ impl Credentials {
         Ok(Self { headers, key, clock })
     }
 
-    /// The headers of a question to `url`.
+    /// Returns the headers of a request to `url`.
     pub(super) fn of(&self, method: &Method, url: &Url) -> HeaderMap {
         let mut headers = self.headers.clone();
         if let Some(key) = &self.key
@@ -94,10 +95,10 @@ impl Credentials {
 }
 
 impl ApiKey {
-    /// A JWT for one question to `url`; `None` where there is no chance to sign with.
+    /// Creates the JWT for a request to `url`. `None` if no random numbers are available for signing.
     fn token(&self, method: &Method, url: &Url, now: u64) -> Option<String> {
         let mut nonce = [0; 16];
-        // It keeps tokens of one second apart, and no more hangs on it.
+        // The nonce only distinguishes tokens of the same second. If it fails, nothing else is affected.
         _ = getrandom::fill(&mut nonce);
         let asked = format!("{method} {}{}", url.authority(), url.path());
         let header = json!({ "alg": self.key.algorithm(), "kid": self.id, "typ": "JWT", "nonce": hex::encode(nonce) });
@@ -109,8 +110,8 @@ impl ApiKey {
 }
 
 impl Key {
-    /// A key as the platform shows it: for Ed25519 base64 of the seed and the public key, for P-256 a PEM, whose lines may be parted by `\n`
-    /// in two characters, as in the file that it is downloaded in.
+    /// Parses a key as the platform shows it: for Ed25519 base64 of the seed and the public key, for P-256 a PEM. The
+    /// PEM may contain `\n` as two characters instead of line breaks, as in the downloaded file.
     fn read(secret: &str) -> Option<Self> {
         let secret = secret.trim().replace("\\n", "\n");
         if !secret.starts_with("-----BEGIN") {
@@ -122,7 +123,7 @@ impl Key {
         EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok().map(Self::Es256)
     }
 
-    /// As a JWT names it.
+    /// Returns the algorithm's name in a JWT.
     fn algorithm(&self) -> &'static str {
         match self {
             Self::Ed25519(_) => "EdDSA",
@@ -167,7 +168,7 @@ mod tests {
         Credentials::new(access, Clock::fixed(Timestamp(1_800_000_000_000)))
     }
 
-    /// The algorithm of the token that a key signs, what was signed, and the signature.
+    /// Returns the algorithm of a token that a key signs, the signed text, and the signature.
     fn token(secret: String) -> (Value, String, Vec<u8>) {
         let credentials = credentials(&access(&[], Some(secret))).unwrap();
         let url = Url::parse("https://api.cdp.coinbase.com/platform/v2/x402/settle").unwrap();

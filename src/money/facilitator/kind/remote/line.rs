@@ -1,4 +1,4 @@
-//! The way to a facilitator: where it is, and by what it knows the host.
+//! The HTTP client of a facilitator: its URL and the host's credentials.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     facilitator::post::{Answer, Poster},
 };
 
-/// A facilitator's address, and what is sent with every question.
+/// A facilitator's URL, and the credentials of every request.
 pub(in crate::facilitator::kind) struct Line {
     poster: Poster,
     pub(super) base: Url,

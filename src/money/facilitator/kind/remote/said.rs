@@ -1,4 +1,4 @@
-//! What an answer to `/verify` or `/settle` says, and does not say.
+//! Interprets answers to `/verify` and `/settle`.
 
 use reqwest::StatusCode;
 
@@ -10,7 +10,8 @@ use crate::{
     },
 };
 
-/// Reasons that are about what is asked for: that a payment repeats it was checked before.
+/// Reasons that concern the host's requirements, not the payment. The host has already checked that the payment repeats
+/// them.
 const ASKED_FOR: &[&str] = &[
     "invalid_payment_requirements",
     "invalid_network",
@@ -29,37 +30,37 @@ const ASKED_FOR: &[&str] = &[
     "unsupported_chain",
 ];
 
-/// What one question to `/settle` says.
+/// The outcome of one request to `/settle`.
 #[derive(Debug)]
 pub(super) enum Said {
-    /// By this transaction.
+    /// It settled with this transaction.
     Settled(String),
     /// It sent nothing, for this reason.
     Refused(String),
-    /// It sent nothing, and has nothing against the payment.
+    /// It sent nothing, for a reason that is not the payment's fault.
     NotServed(String),
-    /// There was no connection: it was not asked.
+    /// There was no connection, so it got no request.
     Unsent(String),
-    /// The nonce is spent, by this payment or by whatever else was signed under it. To ask again is of no use.
+    /// The nonce is spent, by this payment or by another authorization with this nonce. A retry is useless.
     Spent(String),
-    /// It may have sent something, now or before. It may say more when it is asked again.
+    /// It may have sent something, now or before. A retry may clear it up.
     Doubtful(String),
 }
 
-/// An answer, unless its status and its body contradict each other.
+/// Returns the answer, unless its status and its body contradict each other.
 pub(super) fn plain(answer: Answer) -> Answer {
     match answer {
-        // A body that claims success under another status is no success.
+        // A body that claims success with an error status is not a success.
         Answer::Json(status, body) if !status.is_success() && (body["success"] == true || body["isValid"] == true) => {
             Answer::Nothing(format!("answered {status} and success at once"))
         }
-        // It failed itself: a "no" to `/settle` says nothing then.
+        // A server error says nothing about whether it sent something.
         Answer::Json(status, body) if status.is_server_error() && body["success"] == false => Answer::Nothing(format!("answered {status}")),
         answer => answer,
     }
 }
 
-/// What an answer to `/verify` says.
+/// Interprets an answer to `/verify`.
 pub(super) fn verdict(answer: Answer) -> Verdict {
     let (status, body) = match answer {
         Answer::Json(status, body) => (status, body),
@@ -79,8 +80,8 @@ pub(super) fn verdict(answer: Answer) -> Verdict {
     }
 }
 
-/// What an answer to `/settle` says of a payment on `network`. A "no" counts only where its code is on the list of those that are found
-/// before anything is sent.
+/// Interprets an answer to `/settle` for a payment on `network`. A refusal counts only if its code is on the list of
+/// those found before anything is sent.
 pub(super) fn settle_said(answer: Answer, network: &Network) -> Said {
     let (status, body) = match answer {
         Answer::Json(status, body) => (status, body),
@@ -104,14 +105,14 @@ pub(super) fn settle_said(answer: Answer, network: &Network) -> Said {
     }
 }
 
-/// Whether it does not serve who asks, whatever is asked: it looks at credentials before anything else.
+/// Returns whether it rejects the host's credentials, which it checks before anything else.
 fn turned_away(status: StatusCode, reason: &str) -> bool {
     let by_status = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
     by_status && (before_sending(reason) || ["unauthorized", "forbidden", "invalid_api_key", "authentication_required"].contains(&reason))
 }
 
-/// Whether a facilitator that says no has nothing against the payment: it does not serve this host, it failed
-/// itself, or what it does not take is what the host asks for, which every payment repeats.
+/// Returns whether a refusal is not the payment's fault: the facilitator does not serve this host, failed itself, or
+/// does not support the host's requirements, which every payment repeats.
 fn refuses_host(status: StatusCode, reason: &str) -> bool {
     let turned_away = matches!(
         status,
@@ -125,12 +126,12 @@ fn refuses_host(status: StatusCode, reason: &str) -> bool {
     turned_away || reason.starts_with("unexpected") || ASKED_FOR.contains(&reason)
 }
 
-/// A used nonce may be used by this payment.
+/// Returns whether the nonce is used, possibly by this payment.
 fn is_spent(reason: &str) -> bool {
     ["nonce_already_used", "authorization_used", "duplicate_settlement"].into_iter().any(|part| reason.contains(part))
 }
 
-/// Whether a facilitator that gives this reason, and no transaction, found it before it sent anything.
+/// Returns whether a facilitator that gives this reason and no transaction found it before it sent anything.
 fn before_sending(reason: &str) -> bool {
     matches!(Told::found(reason), Some(Found::Before | Found::Trial))
 }

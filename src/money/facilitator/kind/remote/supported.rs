@@ -1,4 +1,4 @@
-//! What a facilitator says that it settles: asked in the background, so that no call waits for it.
+//! The payments that a facilitator supports. It is polled in the background, so that no call waits for it.
 
 use std::{
     sync::{Arc, PoisonError, RwLock, Weak},
@@ -14,13 +14,13 @@ use crate::{
     facilitator::{post::Answer, reason::logged},
 };
 
-/// How long the answer is waited for.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long an answer is good for.
+/// How long an answer is used.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// What is waited before a facilitator is asked again that did not answer.
+/// Pauses before a facilitator is asked again that did not answer.
 const PAUSES: ExponentialBuilder =
     ExponentialBuilder::new().with_min_delay(Duration::from_secs(1)).with_max_delay(Duration::from_secs(60)).without_max_times();
 
@@ -28,7 +28,7 @@ const PAUSES: ExponentialBuilder =
 #[derive(Default)]
 pub(super) struct Supported(RwLock<Option<Said>>);
 
-/// What it says of one network.
+/// The addresses that it names for one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Said {
     fee_payer: Option<String>,
@@ -36,29 +36,30 @@ struct Said {
 }
 
 impl Supported {
-    /// Asks about `network` from now on, for as long as somebody has what this answers.
+    /// Polls for `network` until the returned value is dropped.
     pub(super) fn watch(line: Arc<Line>, network: &'static Network) -> Arc<Self> {
         let supported = Arc::new(Self::default());
         tokio::spawn(ask(Arc::downgrade(&supported), line, network));
         supported
     }
 
-    /// Who completes the transactions of payers; `None` while nothing was heard.
+    /// Returns the address that completes payers' transactions. `None` before the first answer.
     pub(super) fn fee_payer(&self) -> Option<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.fee_payer.clone()
     }
 
-    /// Who takes what was charged of a permit.
+    /// Returns the address that settles metered charges.
     pub(super) fn meter(&self) -> Option<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.meter.clone()
     }
 
-    /// Whether no tool can be paid on `network`: somebody has to complete the transactions of payers there.
+    /// Returns whether no tool can be paid on `network`, because nobody completes payers' transactions there.
     fn shuts_out(&self, network: &Network) -> bool {
         network.chain_id().is_none() && self.fee_payer().is_none()
     }
 
-    /// Takes an answer over. Who was asked to pay the fees stays it for as long as it is one of them: payments are under way that name it.
+    /// Stores an answer. An address that payers were asked to name stays as long as the facilitator still lists it,
+    /// because payments in flight name it.
     fn hear(&self, body: &Value, network: &Network) {
         let stays = |earlier: Option<String>, (scheme, member): (&str, &str)| {
             let newest = named(body, network, scheme, member);
@@ -86,7 +87,7 @@ async fn ask(supported: Weak<Supported>, line: Arc<Line>, network: &'static Netw
             Err(why) => {
                 let why = logged(&why);
                 match network.chain_id() {
-                    // Nothing but metered tools hangs on it there.
+                    // There it matters only for metered tools.
                     Some(_) => tracing::debug!(network = network.caip2, why, "the facilitator does not say what it settles"),
                     None => {
                         tracing::warn!(network = network.caip2, why, "the facilitator does not say what it settles; it is asked again");
@@ -99,11 +100,11 @@ async fn ask(supported: Weak<Supported>, line: Arc<Line>, network: &'static Netw
     }
 }
 
-/// An answer that says what it settles.
+/// Returns the body of a valid answer.
 ///
 /// # Errors
 ///
-/// Why it does not say it.
+/// Why the answer is not valid.
 pub(in crate::facilitator::kind) fn read(answer: Answer) -> Result<Value, String> {
     match answer {
         Answer::Json(status, body) if status.is_success() && body["kinds"].is_array() => Ok(body),
@@ -112,18 +113,18 @@ pub(in crate::facilitator::kind) fn read(answer: Answer) -> Result<Value, String
     }
 }
 
-/// The schemes whose payers have to name somebody, and how.
+/// The schemes whose payers must name an address, and the field for it.
 const FEE_PAYER: (&str, &str) = ("exact", "feePayer");
 const METER: (&str, &str) = ("upto", "facilitatorAddress");
 
-/// Whom payers of a scheme have to name on the network.
+/// Returns the address that payers of a scheme must name on the network.
 fn named<'a>(body: &'a Value, network: &Network, scheme: &str, member: &str) -> Option<&'a str> {
     let kinds = body["kinds"].as_array().into_iter().flatten();
     let mut of = kinds.filter(|kind| kind["scheme"] == scheme && (kind["network"] == network.caip2 || kind["network"] == network.name));
     of.find_map(|kind| kind["extra"][member].as_str()).filter(|address| network.checked_address(address).is_some())
 }
 
-/// All who sign for the network, or for all of its family.
+/// Returns all addresses that sign for the network or its family.
 fn signers<'a>(body: &'a Value, network: &Network) -> impl Iterator<Item = &'a str> {
     let family = network.caip2.split(':').next().unwrap_or_default();
     let lists = [network.caip2.to_owned(), format!("{family}:*")].map(|key| &body["signers"][key]);

@@ -1,4 +1,4 @@
-//! What is made of a facilitator's answers.
+//! Interpretation of a facilitator's answers.
 
 use super::*;
 

@@ -1,34 +1,35 @@
-//! How long a settlement is tried again.
+//! Time limits for retries of a settlement.
 
 use std::{mem, time::Duration};
 
 use tokio::time::Instant;
 
-/// How long a settlement waits for others before it is asked for beside them: less than what an authorisation is still valid behind the longest
-/// run (`SETTLE_MARGIN`), by what facilitators refuse (`exact::MIN_VALIDITY_SECS`) and an answer takes.
+/// Maximum wait for a slot before a settlement is requested without one. It must be less than the validity of an
+/// authorization after the longest run (`SETTLE_MARGIN`), minus what facilitators refuse (`exact::MIN_VALIDITY_SECS`)
+/// and the time for an answer.
 const QUEUED: Duration = Duration::from_secs(20);
 
-/// How long a settlement is asked for.
+/// The time limits of a settlement's retries.
 pub(super) struct Tries {
-    /// Until then it is tried again.
+    /// The time until which it is retried.
     pub(super) until: Instant,
-    /// However long it waits for a seat, no later than then.
+    /// The latest value of `until`, however long it waits for a slot.
     pub(super) last: Instant,
     has_failed: bool,
 }
 
 impl Tries {
-    /// It is tried for `again`; a seat is waited for as long, or for [`QUEUED`] where an answer may take `settle`.
+    /// Allows retries for `again`. A slot is waited for as long, or up to [`QUEUED`] if an answer may take `settle`.
     pub(super) fn beginning(began: Instant, again: Duration, settle: Duration) -> Self {
         Self { until: began + again, last: began + again.max(settle.min(QUEUED)), has_failed: false }
     }
 
-    /// The time that a seat was waited for is none of its own.
+    /// Excludes time spent waiting for a slot.
     pub(super) fn queued(&mut self, waited: Duration) {
         self.until = self.last.min(self.until + waited);
     }
 
-    /// Whether it fails for the first time: that one payment fails again and again says nothing of those beside it.
+    /// Returns true for the first failure only. Repeated failures of one payment say nothing about others.
     pub(super) fn fails_first(&mut self) -> bool {
         !mem::replace(&mut self.has_failed, true)
     }

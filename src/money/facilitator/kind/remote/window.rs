@@ -1,5 +1,6 @@
-//! How many settlements a facilitator is sent at once. It begins with one and finds out how many the facilitator takes: fewer, and
-//! each for longer, while it fails them because they come together, as one does whose only signer gives two transactions the same nonce.
+//! Limits concurrent settlements at a facilitator. It starts with one and adapts: fewer at once, and each for longer,
+//! while the facilitator fails concurrent ones. For example, a facilitator with one signer may give two transactions
+//! the same nonce.
 
 use std::{
     pin::pin,
@@ -12,17 +13,18 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// Most that are sent at once.
+/// Maximum number of concurrent settlements.
 const MOST: usize = 256;
-/// How long one counts as being sent. What comes after is the chain's time, in which others disturb nothing.
+/// How long a settlement occupies its slot. After that it waits for the chain, where concurrent ones do not interfere.
 const SENDING: Duration = Duration::from_millis(250);
-/// What a busy facilitator may take to send one that has it to itself.
+/// Maximum time that a busy facilitator gets to send a settlement alone.
 const LONGEST_SENDING: Duration = Duration::from_secs(8);
-/// Successes in a row after which more are tried, once it has failed some.
+/// Successes in a row needed to grow after a failure.
 const ENOUGH: u32 = 8;
 
-/// Twice as many after each success, until the first failure; half as many after each failure, twice as many after so many successes in a row.
-/// Where one at a time fails as well, it is twice as long alone.
+/// An adaptive concurrency limit. It doubles after each success until the first failure. From then on it halves after
+/// each failure, and doubles after [`ENOUGH`] successes in a row. If even a single settlement fails, its slot time
+/// doubles instead.
 #[derive(Debug)]
 pub(super) struct Window {
     seats: Semaphore,
@@ -32,13 +34,13 @@ pub(super) struct Window {
 #[derive(Debug)]
 struct Size {
     seats: usize,
-    /// Successes since the last failure, and since it was widened.
+    /// Successes since the last failure or growth.
     in_row: u32,
-    /// Successes in a row after which more are tried.
+    /// Successes in a row needed to grow.
     enough: u32,
-    /// Seats that are taken away as soon as whoever has them leaves.
+    /// Number of slots to remove when their holders release them.
     owed: usize,
-    /// How long one has its seat at most.
+    /// Maximum time for which a settlement holds its slot.
     sending: Duration,
 }
 
@@ -47,7 +49,8 @@ impl Window {
         Self { seats: Semaphore::new(1), size: Mutex::new(Size { seats: 1, in_row: 0, enough: 1, owed: 0, sending: SENDING }) }
     }
 
-    /// Asks when there is a seat, and at `until` without one. With the answer comes how long the seat was waited for.
+    /// Runs `question` once there is a slot, or at `until` without one. Returns the answer and the time spent waiting
+    /// for the slot.
     pub(super) async fn ask<T>(&self, until: Instant, question: impl Future<Output = T>) -> (T, Duration) {
         let came = Instant::now();
         let seat = timeout_at(until, self.seats.acquire()).await;
@@ -98,7 +101,7 @@ impl Window {
 }
 
 impl Size {
-    /// True when a seat was owed, and this one is taken for it.
+    /// Returns true if a slot must be removed and this one is taken for it.
     fn pay(&mut self) -> bool {
         let owes = self.owed > 0;
         self.owed -= usize::from(owes);
@@ -119,7 +122,7 @@ mod tests {
         Instant::now() + Duration::from_secs(3_600)
     }
 
-    /// How many of so many are asked at once.
+    /// Returns how many of `many` questions run at once.
     async fn at_once(window: &Arc<Window>, many: usize) -> usize {
         let asked = Arc::new(Mutex::new(0));
         let asking: Vec<_> = (0..many)
@@ -144,7 +147,7 @@ mod tests {
         count
     }
 
-    /// As wide as it becomes.
+    /// A window grown to its maximum.
     fn wide() -> Window {
         let window = Window::new();
         (0..MOST.ilog2()).for_each(|_| window.succeeded());
@@ -195,7 +198,7 @@ mod tests {
         assert_eq!(window.seats.available_permits(), 2);
     }
 
-    /// How long a question waits behind one that is never answered.
+    /// Returns how long a question waits behind one that is never answered.
     async fn behind_another(window: &Window) -> Duration {
         let mut first = Box::pin(window.ask(soon(), pending::<()>()));
         assert!((&mut first).now_or_never().is_none());

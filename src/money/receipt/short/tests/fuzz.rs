@@ -1,4 +1,4 @@
-//! Rows of any bytes, and receipts of any text.
+//! Parses random rows and random receipts.
 
 use super::*;
 
@@ -9,14 +9,14 @@ fn any_text_is_kept_as_it_is_and_any_row_is_a_receipt_or_none() {
             let read = Stored::of_bytes(&stored(bytes, true)).expect("it was written");
             assert!(read.json == bytes);
         }
-        // As a row of the short form begins.
+        // As a short row begins.
         let row = [&[0xf5, Short::FORMAT], bytes].concat();
         let read = Stored::of_bytes(&row).expect("it is a row");
         assert!(if read.short { read.json.ends_with(b"\"}") } else { read.json == row });
     });
 }
 
-/// A row that was written once, and what it was made of.
+/// A row written by an earlier version, and its original receipt.
 #[test]
 fn a_row_reads_as_it_did_in_every_version_so_far() {
     let (paid, row) =

@@ -1,14 +1,14 @@
-//! Receipts of any bytes.
+//! Verifies random receipts.
 
 use std::sync::LazyLock;
 
 use super::*;
 use crate::receipt::canonical;
 
-/// Of a key that nobody has any more.
+/// The key set of a key that nobody has any more.
 const KEYS: &str = include_str!("../../../../../tests/fuzz/receipt-keys.json");
 
-/// What that key signed.
+/// Receipts signed by that key.
 static SIGNED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let receipts = [
         include_str!("../../../../../tests/fuzz/seeds/receipt/free"),

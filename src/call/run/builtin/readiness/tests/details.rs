@@ -1,4 +1,4 @@
-//! What is noted about the parts of a challenge and of a document, and what is not.
+//! Checks the notes about parts of challenges and documents.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn with(mut challenge: Value, pointer: &str, value: Value) -> Value {
     challenge
 }
 
-/// The notes above those that say that it is well, but for what every local server gets.
+/// Returns the codes of warnings and errors, except for the one that every local server gets.
 fn found(report: &Value) -> Vec<String> {
     let notes = report["notes"].as_array().unwrap().iter().filter(|note| note["severity"] == "warning" || note["severity"] == "error");
     notes.map(|note| note["code"].as_str().unwrap().to_owned()).filter(|code| code != "not_https").collect()
@@ -18,7 +18,7 @@ fn found(report: &Value) -> Vec<String> {
 async fn what_a_challenge_of_version_2_may_hold_is_not_noted_up_to_its_limits() {
     let tags = |count: usize| json!(vec!["x".repeat(32); count]);
     let extra = |extra: Value| with(v2(), "/accepts/0/extra", extra);
-    // Made as long as it has to be by a text that no check looks at: base64 of three bytes is four characters.
+    // A field that no check examines pads it to size: base64 of three bytes is four characters.
     let of_size = |bytes: usize| {
         let empty = with(v2(), "/padding", json!(""));
         with(v2(), "/padding", json!(" ".repeat(bytes / 4 * 3 - empty.to_string().len())))
@@ -152,7 +152,7 @@ async fn a_document_is_what_its_members_say_together() {
     }
 }
 
-/// Whether a note has these words.
+/// Returns whether a note contains these words.
 fn says(report: &Value, words: &str) -> bool {
     report["notes"].as_array().unwrap().iter().any(|note| note["message"].as_str().unwrap().contains(words))
 }
@@ -256,7 +256,7 @@ async fn a_discovery_document_is_found_where_it_is_answered_with_success_and_fit
     let places = report["expectedDiscoveryUrls"].as_array().unwrap();
     let found: Vec<_> = places.iter().map(|place| place["found"].as_bool()).collect();
     assert_eq!(found, [Some(false), Some(true), Some(false), Some(false), Some(false), None], "{report:#}");
-    // Of those that are not there only the important ones are worth a note.
+    // Only missing important documents are worth a note.
     let note = report["notes"].as_array().unwrap().iter().find(|note| note["code"] == "discovery_missing").unwrap();
     let message = note["message"].as_str().unwrap();
     assert!(message.contains("/openapi.json") && !message.contains("/llms.txt") && !message.contains("x402,"), "{message}");

@@ -1,4 +1,4 @@
-//! What the servers of strangers answer a check, of any bytes.
+//! Random responses of foreign servers to a check.
 
 use reqwest::{StatusCode, header::HeaderValue};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! Sellers that ask in every way, and those that do not.
+//! Sellers with all kinds of challenges, and those without.
 
 use std::num::NonZeroU8;
 

@@ -1,4 +1,4 @@
-//! A look at the newest block, for transactions that are on their way.
+//! Looks at the newest block for pending transactions.
 
 use alloy_primitives::{Address, B256, U64};
 use futures_util::StreamExt as _;
@@ -10,36 +10,36 @@ use crate::facilitator::chain::{
     node::{Node, RpcError},
 };
 
-/// Receipts asked for at once.
+/// Number of concurrent requests for receipts.
 const AT_ONCE: usize = 16;
 
-/// What there is to see at a block.
+/// The result of a look at a block.
 pub(super) struct Looked {
     pub(super) head: u64,
-    /// How many transactions of the signer are in blocks, if that was asked.
+    /// Number of the signer's mined transactions, if requested.
     pub(super) used: Option<u64>,
-    /// How many with those that are in none, if that was.
+    /// Number of the signer's mined and pending transactions, if requested.
     pub(super) pending: Option<u64>,
     pub(super) receipts: Vec<(u64, Receipt)>,
 }
 
-/// Which transactions of the signer are to be counted.
+/// The counts of the signer's transactions to request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counts {
-    /// Those in blocks.
+    /// Mined transactions.
     pub(super) used: bool,
-    /// With those that are in none and wait for nothing that is missing.
+    /// Mined transactions, and pending ones without a gap before them.
     pub(super) pending: bool,
 }
 
-/// The newest block, as far as it matters here.
+/// The fields of the newest block that are used.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head {
     number: U64,
 }
 
-/// What there is to see since block `before` of those that were sent.
+/// Looks for sent transactions in the blocks since `before`.
 pub(super) async fn looked(
     node: &Node,
     address: Address,

@@ -1,44 +1,45 @@
-//! When the newest block is asked for: soon after something was sent, and then ever more rarely, while anything is on its way.
+//! Schedules polling for the newest block: soon after something was sent, then at growing intervals while anything is
+//! pending.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What is waited after something was sent, and at most between two looks.
+/// Pause after something was sent, and the maximum pause between two looks.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// When the next look is due. There is one at a time.
+/// When the next look is due. Only one runs at a time.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     next: Option<Instant>,
-    /// What was waited for it.
+    /// The pause before the next look.
     pause: Duration,
     looking: bool,
 }
 
 impl Schedule {
-    /// When to look; never while nothing is on its way, and not before a look that has begun is over.
+    /// Returns when to look. `None` if nothing is pending or a look is running.
     pub(super) fn due(&self) -> Option<Instant> {
         self.next.filter(|_| !self.looking)
     }
 
-    /// Something is sent.
+    /// Schedules a look soon, because something is being sent.
     pub(super) fn soon(&mut self, now: Instant) {
         (self.pause, self.next) = (FIRST_PAUSE, Some(now + FIRST_PAUSE));
     }
 
-    /// The node has what was sent: it may be in a block by now.
+    /// Schedules a look at once: the node has the transaction, which may already be in a block.
     pub(super) fn at_once(&mut self, now: Instant) {
         (self.pause, self.next) = (FIRST_PAUSE, Some(now));
     }
 
-    /// A look has begun.
+    /// Records that a look has begun.
     pub(super) fn looking(&mut self) {
         self.looking = true;
     }
 
-    /// It is over; there is `more` to look for, or there is not.
+    /// Records that a look has ended. `more` is whether transactions are still pending.
     pub(super) fn looked(&mut self, now: Instant, more: bool) {
         self.looking = false;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);

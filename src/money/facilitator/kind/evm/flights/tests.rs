@@ -10,7 +10,7 @@ fn flight(byte: u8, now: Instant) -> Flight {
     Flight::new(call, Fees { tip: 1, most: 2 }, signed, now)
 }
 
-/// Flights of which the node says that 7 is the next, and those of the first nonces.
+/// Pending transactions with the first `count` nonces from 7 on.
 fn flying(count: u8, now: Instant) -> (Flights, Vec<oneshot::Receiver<Ended>>) {
     let mut flights = Flights::default();
     flights.begin_at(7);
@@ -184,7 +184,7 @@ fn what_a_host_that_is_gone_left_is_found_once_others_have_waited_for_it() {
     ] {
         assert_eq!(flights.left(counts, at, PATIENCE), left, "{counts:?}: {why}");
     }
-    // Two are missing: the second is found as soon as the first is filled.
+    // Two are missing. The second is found as soon as the first is filled.
     let mut flights = Flights::new(true);
     flights.begin_at(7);
     flights.put(9, Flight { sent: true, ..flight(0, now) });
