@@ -1,7 +1,7 @@
 //! A bounded cache of values that are built from stored records, most of them endpoints.
 //!
-//! A value in use is never evicted: a second copy would be built, and a change to one copy would not reach the other.
-//! Other values are evicted in turn, except those that were used since their last turn (the CLOCK algorithm).
+//! A value in use is never evicted: a second copy would be built, and a change to one copy would not reach the other. Other values are
+//! evicted in turn, except those that were used since their last turn (the CLOCK algorithm).
 
 use std::{
     borrow::Borrow,
@@ -128,8 +128,8 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
         self.held().put(key, (kept, bytes), self.most_bytes)
     }
 
-    /// Caches a built value and returns it with the values that were evicted for it. If a complete value is already
-    /// cached, returns that instead. Returns `None` if the value is no longer `current`.
+    /// Caches a built value and returns it with the values that were evicted for it. If a complete value is already cached, returns that
+    /// instead. Returns `None` if the value is no longer `current`.
     pub fn keep(&self, key: &K, made: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
         let bytes = made.bytes();
         let mut held = self.held();
@@ -219,8 +219,7 @@ pub struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
 }
 
 impl<K: Clone + Eq + Hash, T: Kept> Making<'_, K, T> {
-    /// Returns why the previous holder of the lock failed, if it failed since `then`. Another attempt so soon would
-    /// fail too.
+    /// Returns why the previous holder of the lock failed, if it failed since `then`. Another attempt so soon would fail too.
     pub fn failed_since(&self, then: Instant) -> Option<&str> {
         let (at, why) = self.turn.as_deref()?.as_ref()?;
         (*at >= then).then_some(why)

@@ -1,14 +1,13 @@
-//! Shares processor time among client addresses. Only an address that uses more than its share is slowed, and only
-//! while others need the time.
+//! Shares processor time among client addresses. Only an address that uses more than its share is slowed, and only while others need the
+//! time.
 //!
-//! A request limit does not bound what requests cost: validating an input against a deliberately slow schema takes a
-//! thousand times as long as a built-in handler. So each address owes the processor time spent for it, and the debt
-//! decays at the address's share of all cores. An address that owes more than its share of a short burst waits for its
-//! turn, but only if others make requests and the machine has no idle processor time. A single address may use
-//! everything.
+//! A request limit does not bound what requests cost: validating an input against a deliberately slow schema takes a thousand times as
+//! long as a built-in handler. So each address owes the processor time spent for it, and the debt decays at the address's share of all
+//! cores. An address that owes more than its share of a short burst waits for its turn, but only if others make requests and the machine
+//! has no idle processor time. A single address may use everything.
 //!
-//! Cost is measured as thread CPU time, not wall time, so that waiting for a lock, a turn or the store is free. Work of
-//! a turn that runs on another thread is counted by [`for_turn`], and work in another process by [`used`].
+//! Cost is measured as thread CPU time, not wall time, so that waiting for a lock, a turn or the store is free. Work of a turn that runs
+//! on another thread is counted by [`for_turn`], and work in another process by [`used`].
 
 mod machine;
 
@@ -149,9 +148,8 @@ impl Shares {
         }
     }
 
-    /// Charges an address for processor time used outside of its turns, for example for the frames of its connections.
-    /// If others need the time, the address's next turn waits for it, at most half as long as the maximum wait for a
-    /// turn.
+    /// Charges an address for processor time used outside of its turns, for example for the frames of its connections. If others need the
+    /// time, the address's next turn waits for it, at most half as long as the maximum wait for a turn.
     pub fn spend(&self, address: IpAddr, time: Duration) {
         let Some(share) = self.share else { return };
         let contended = self.is_contended(address);

@@ -1,7 +1,7 @@
 //! Metrics per tool in buckets of a minute and of an hour, for charts.
 //!
-//! Each process aggregates in memory. Once a second it writes the changed buckets whole, under its own keys, so that
-//! writing one again changes nothing. Readers sum the buckets of all processes. A crash loses the last second.
+//! Each process aggregates in memory. Once a second it writes the changed buckets whole, under its own keys, so that writing one again
+//! changes nothing. Readers sum the buckets of all processes. A crash loses the last second.
 
 mod bucket;
 mod figures;
@@ -243,8 +243,7 @@ impl Metrics {
         self.adding().open.retain(|(_, span), filling| filling.changed || now < filling.start + span.millis());
     }
 
-    /// Deletes old buckets of [some tools](tollhouse_store::round). Each call continues after the last tool of the
-    /// previous one.
+    /// Deletes old buckets of [some tools](tollhouse_store::round). Each call continues after the last tool of the previous one.
     ///
     /// # Errors
     ///

@@ -1,11 +1,9 @@
 //! Makes the stored state visible: changes of other hosts, and commits whose result is unknown.
 //!
-//! Nothing here waits for the lock of changes, so changes of other hosts become visible even during
-//! a long change of this host. A task that makes something visible holds the lock of showing from
-//! its read on.
+//! Nothing here waits for the lock of changes, so changes of other hosts become visible even during a long change of this host. A task
+//! that makes something visible holds the lock of showing from its read on.
 //!
-//! An unreadable record, for example from a later version, changes nothing that is visible. Calls
-//! continue with the previous state.
+//! An unreadable record, for example from a later version, changes nothing that is visible. Calls continue with the previous state.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -108,8 +106,8 @@ impl Catalog {
         Ok(found.map(|found| ENDPOINTS.read(found)).transpose())
     }
 
-    /// Returns whether an endpoint is as this host's commit left it. If not, makes the newer change
-    /// of another host visible. The caller holds the lock of showing, and has not shown it yet.
+    /// Returns whether an endpoint is as this host's commit left it. If not, makes the newer change of another host visible. The caller
+    /// holds the lock of showing, and has not shown it yet.
     pub(super) async fn is_left(&self, slug: &str, left: Option<&Endpoint>) -> bool {
         if !self.store.is_shared() {
             return true;
@@ -144,8 +142,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Updates the card beside a record, in case a host of an earlier version has changed only the
-    /// record.
+    /// Updates the card beside a record, in case a host of an earlier version has changed only the record.
     async fn mend_card(&self, slug: &str, row: Option<&Row<String, Endpoint>>) -> Result<(), StoreError> {
         if !self.store.is_shared() {
             return Ok(());
@@ -160,8 +157,7 @@ impl Catalog {
             Some(row) => _ = batch.holds(&ENDPOINTS, row).put(&CARDS, &key, &Card::of(&row.value)).append(uses(None, Some(&row.value))),
             None => _ = batch.absent(&ENDPOINTS, &key).delete(&CARDS, &key),
         }
-        // Notifications must not wait for a slow commit. The next change of the endpoint checks its
-        // card again.
+        // Notifications must not wait for a slow commit. The next change of the endpoint checks its card again.
         match tokio::time::timeout(MENDED_WITHIN, batch.commit(&*self.store, Durability::Buffered)).await {
             // It was changed again, which causes another notification.
             Ok(Ok(_) | Err(StoreError::Conflict)) | Err(_) => Ok(()),
@@ -216,9 +212,8 @@ impl Catalog {
         Err(StoreError::Contended)
     }
 
-    /// Makes the stored state visible, in one attempt. Returns false if calls may not use it yet.
-    /// An endpoint that is not cached is loaded by its first call, and so is the code of a new
-    /// version, so nobody waits for a bucket here.
+    /// Makes the stored state visible, in one attempt. Returns false if calls may not use it yet. An endpoint that is not cached is
+    /// loaded by its first call, and so is the code of a new version, so nobody waits for a bucket here.
     fn show_once(&self, slug: &str, stored: &Endpoint) -> Result<bool, PublishError> {
         let ready = self.ready.get(slug).filter(|live| !live.is_of(stored));
         let made = match &ready {
@@ -246,8 +241,7 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Creates the stored endpoint to replace the visible one, with its grant, and its code if
-    /// unchanged.
+    /// Creates the stored endpoint to replace the visible one, with its grant, and its code if unchanged.
     fn make_after(&self, mut endpoint: Endpoint, shown: &Live) -> Result<Live, PublishError> {
         endpoint.list_running();
         if endpoint.id != shown.endpoint.id {

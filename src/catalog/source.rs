@@ -1,8 +1,7 @@
 //! Storage of handler versions: in their row, or for long ones, as an object that the row names.
 //!
-//! An object is written before the commit with the row that names it, and is removed after the row.
-//! An existing row is never overwritten, because its object would stay forever. Publishing the same
-//! content again relies on the existing row.
+//! An object is written before the commit with the row that names it, and is removed after the row. An existing row is never overwritten,
+//! because its object would stay forever. Publishing the same content again relies on the existing row.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,9 +21,8 @@ use super::{HandlerDraft, PublishError, bundle::bundle};
 
 pub(super) const VERSIONS: Table<String, VersionRow> = schema::VERSIONS.holding();
 
-/// Maximum size of a version in its row, in bytes. The first call of a host waits for it, and for
-/// one more request if it is an object. For longer versions, the worker takes as long to read them,
-/// and a database would also write them to its log and to each standby.
+/// Maximum size of a version in its row, in bytes. The first call of a host waits for it, and for one more request if it is an object.
+/// For longer versions, the worker takes as long to read them, and a database would also write them to its log and to each standby.
 pub(super) const IN_ROW: usize = 16 * 1024;
 
 /// Maximum time to wait for an object.
@@ -110,8 +108,7 @@ impl StoredSource {
     }
 }
 
-/// A complete version has the same format as in earlier releases. Only hosts that understand the
-/// other format write it.
+/// A complete version has the same format as in earlier releases. Only hosts that understand the other format write it.
 impl store::Value for VersionRow {
     fn to_bytes(&self) -> Vec<u8> {
         match self {
@@ -197,8 +194,8 @@ impl Sources {
         }
     }
 
-    /// Writes a long version to an object, unless it is already stored. If that is impossible now,
-    /// or some hosts could not find it there, it will be stored in its row.
+    /// Writes a long version to an object, unless it is already stored. If that is impossible now, or some hosts could not find it there,
+    /// it will be stored in its row.
     ///
     /// # Errors
     ///
@@ -272,8 +269,7 @@ impl Sources {
     }
 }
 
-/// Checks each version, wherever it is stored, against its hash. For a store without concurrent
-/// writes.
+/// Checks each version, wherever it is stored, against its hash. For a store without concurrent writes.
 pub(super) async fn check_versions(store: &dyn Store, objects: &objects::Kept, page: usize, flaws: &mut Flaws) -> Result<(), StoreError> {
     let mut rows = VERSIONS.inspect(store, page);
     while let Some(row) = rows.next(flaws).await? {

@@ -1,5 +1,4 @@
-//! Versions of handlers: checked in the sandbox, stored by their hash ([`source`](super::source)
-//! decides where), and loaded again.
+//! Versions of handlers: checked in the sandbox, stored by their hash ([`source`](super::source) decides where), and loaded again.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -33,8 +32,7 @@ const USES: Table<(Ended<String>, String), ()> = schema::VERSION_USES.holding();
 const LET_GO: Table<String, LetGo> = schema::VERSIONS_LET_GO.holding();
 tollhouse_store::postcard_values!(LetGo);
 
-/// Time that a version stays after a host of a shared store has released it, in milliseconds.
-/// Longer than any host may lag behind.
+/// Time that a version stays after a host of a shared store has released it, in milliseconds. Longer than any host may lag behind.
 const LET_GO_MS: u64 = 60_000;
 /// Versions per page.
 const SOME: usize = 256;
@@ -61,8 +59,7 @@ impl Prepared {
     }
 }
 
-/// Returns the rows that record which versions an endpoint needs, for its change from `before` to
-/// `after`.
+/// Returns the rows that record which versions an endpoint needs, for its change from `before` to `after`.
 pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch {
     let needs = |endpoint: Option<&Endpoint>| -> BTreeSet<_> {
         let key = |endpoint: &Endpoint, version: &str| (Ended(version.to_owned()), endpoint.slug.to_string());
@@ -84,8 +81,8 @@ impl Catalog {
         Ok(self.sources.get(version).await?.as_ref().map(StoredVersion::uploaded))
     }
 
-    /// Prepares the storage of a handler before the lock of changes is taken, because a bucket may
-    /// be slow. If the findings block an upload by `by`, nothing is written to the bucket.
+    /// Prepares the storage of a handler before the lock of changes is taken, because a bucket may be slow. If the findings block an
+    /// upload by `by`, nothing is written to the bucket.
     pub(super) async fn lay(&self, prepared: Option<&mut Prepared>, report: Option<&Report>, by: By) -> Result<Option<Laid>, StoreError> {
         let Some((version, stored)) = prepared.and_then(|prepared| Some((&prepared.version, prepared.stored.take()?))) else {
             return Ok(None);
@@ -101,8 +98,8 @@ impl Catalog {
         Ok(batch)
     }
 
-    /// Returns the batch that releases versions which only `before` needed, and neither `after` nor
-    /// any other endpoint needs. The caller holds the lock of changes until it is committed.
+    /// Returns the batch that releases versions which only `before` needed, and neither `after` nor any other endpoint needs. The caller
+    /// holds the lock of changes until it is committed.
     pub(super) async fn let_go(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Batch, PublishError> {
         let still: HashSet<_> = after.into_iter().flat_map(Endpoint::needs).collect();
         let gone: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
@@ -117,8 +114,7 @@ impl Catalog {
         Ok(batch)
     }
 
-    /// Removes the versions that hosts of a shared store have released some time ago. For a host
-    /// that gets notifications of the others.
+    /// Removes the versions that hosts of a shared store have released some time ago. For a host that gets notifications of the others.
     ///
     /// # Errors
     ///
@@ -162,8 +158,7 @@ impl Catalog {
         Ok(versions)
     }
 
-    /// Refuses schemas that are sure to cost too much, or that JavaScript clients cannot compile.
-    /// Runs on a blocking thread.
+    /// Refuses schemas that are sure to cost too much, or that JavaScript clients cannot compile. Runs on a blocking thread.
     ///
     /// # Errors
     ///
@@ -261,8 +256,7 @@ impl Catalog {
         Ok(Prepared { handler: Handler::Js { language }, version, bundle: Some(bundle), stored: Some(StoredVersion::Js(stored)) })
     }
 
-    /// Returns a stored version, as [`Catalog::prepare`] made it. `None` if it is not stored or is
-    /// built in.
+    /// Returns a stored version, as [`Catalog::prepare`] made it. `None` if it is not stored or is built in.
     pub(super) async fn prepared(&self, slug: &Slug, version: &str) -> Result<Option<Prepared>, PublishError> {
         let Some(stored) = self.sources.get(version).await? else { return Ok(None) };
         let (handler, bundle) = match &stored {

@@ -259,8 +259,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Returns whether another process is working on the payment. A process that sends a payment holds its record; one
-    /// that has just counted a payment is about to store its record.
+    /// Returns whether another process is working on the payment. A process that sends a payment holds its record; one that has just
+    /// counted a payment is about to store its record.
     async fn is_under_way(&self, open: &Open, id: &PaymentId) -> Result<bool> {
         let begun = Instant::now();
         while !self.records.is_there(id) {

@@ -1,5 +1,4 @@
-//! `tollhouse host`, `metrics`, `receipt`, `payment` and `refund`: the state of a host, metrics of calls, and the fate
-//! of money.
+//! `tollhouse host`, `metrics`, `receipt`, `payment` and `refund`: the state of a host, metrics of calls, and the fate of money.
 
 use serde_json::{Value, json};
 use tollhouse_tool::Slug;

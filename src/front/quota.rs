@@ -43,8 +43,7 @@ impl Quota {
         Arc::new(Self { most, most_of_address, has_reserve: false, taken: Mutex::default() })
     }
 
-    /// Returns an unused quota that reserves an eighth for addresses that use [little](LITTLE), so that others cannot
-    /// take everything.
+    /// Returns an unused quota that reserves an eighth for addresses that use [little](LITTLE), so that others cannot take everything.
     pub(crate) fn with_reserve(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
         Arc::new(Self { most, most_of_address, has_reserve: true, taken: Mutex::default() })
     }
@@ -68,8 +67,8 @@ impl Quota {
         self.room(&self.all(), &network(address), more)
     }
 
-    /// Checks whether `address` can take `more`, an amount that already exists. An amount larger than a limit is
-    /// allowed while at most half of that limit is in use, because it would never fit otherwise.
+    /// Checks whether `address` can take `more`, an amount that already exists. An amount larger than a limit is allowed while at most
+    /// half of that limit is in use, because it would never fit otherwise.
     ///
     /// # Errors
     ///

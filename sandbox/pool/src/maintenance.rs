@@ -1,5 +1,4 @@
-//! Background upkeep of a pool: start and shutdown, the watchdog's rounds, and replacement of old
-//! or large workers.
+//! Background upkeep of a pool: start and shutdown, the watchdog's rounds, and replacement of old or large workers.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -25,8 +24,7 @@ use crate::{
 /// Interval between two maintenance rounds.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Private memory below which growth of a process is not taken for a leak, in bytes. A young heap
-/// fills up.
+/// Private memory below which growth of a process is not taken for a leak, in bytes. A young heap fills up.
 const YOUNG_BYTES: u64 = 40 << 20;
 
 /// Starts a pool in the current runtime, with its spares in the background.
@@ -86,8 +84,7 @@ impl Core {
         self.spawner.all_reaped().await;
     }
 
-    /// Ends the workers that hold `version` for `endpoint`: idle ones now, busy ones after their
-    /// call.
+    /// Ends the workers that hold `version` for `endpoint`: idle ones now, busy ones after their call.
     pub(crate) fn retire(&self, endpoint: &str, version: &str) {
         let holders = self.everyone().into_iter().filter(|process| process.holds(endpoint, version));
         holders.for_each(|process| self.retire_process(&process));
@@ -105,8 +102,7 @@ impl Core {
                 }
                 Look::Dead => process.end(),
                 Look::Over(reason) => {
-                    // Counted before the call learns of the end, because its caller may read the
-                    // counters next.
+                    // Counted before the call learns of the end, because its caller may read the counters next.
                     count(&self.counters.kills);
                     process.end();
                     tracing::info!(pid = process.pid, reason = %reason, "worker was killed");

@@ -38,8 +38,8 @@ impl Buffers {
         self.out.append(frames);
     }
 
-    /// Writes as much as the socket takes now. A worker that has gone takes nothing, which is not
-    /// an error here: its last messages must still be read, and then its end.
+    /// Writes as much as the socket takes now. A worker that has gone takes nothing, which is not an error here: its last messages must
+    /// still be read, and then its end.
     pub(crate) fn flush(&mut self, stream: &UnixStream) -> IoResult<()> {
         self.blocked = false;
         while self.sent < self.out.len() {
@@ -65,8 +65,7 @@ impl Buffers {
         self.out.len() - self.sent
     }
 
-    /// Frees the sent bytes once they are as many as the unsent ones, so that each byte moves at
-    /// most once.
+    /// Frees the sent bytes once they are as many as the unsent ones, so that each byte moves at most once.
     fn let_go_of_sent(&mut self) {
         if self.sent > KEPT_BYTES && self.sent >= self.unsent() {
             self.out.drain(..self.sent);
@@ -109,8 +108,7 @@ impl Buffers {
         Ok(Some(message))
     }
 
-    /// Waits until there is something to read, or room to write if a [`flush`](Self::flush) was
-    /// incomplete.
+    /// Waits until there is something to read, or room to write if a [`flush`](Self::flush) was incomplete.
     pub(crate) async fn changed(&self, stream: &UnixStream) -> IoResult<()> {
         let interest = if self.blocked { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         stream.ready(interest).await.map(drop)

@@ -2,12 +2,11 @@
 //!
 //! A forked worker is a child of this process like any other, and makes its own
 //! [`JailReport`](tollhouse_protocol::JailReport). Workers of one zygote share their memory layout
-//! and the keys of the engine's hash tables. That is why zygotes are renewed. Without a zygote, or
-//! if it does not answer, workers are started directly. A zygote is ended if no worker of its tier
-//! was needed for the life of a zygote, except for the default tier.
+//! and the keys of the engine's hash tables. That is why zygotes are renewed. Without a zygote, or if it does not answer, workers are
+//! started directly. A zygote is ended if no worker of its tier was needed for the life of a zygote, except for the default tier.
 //!
-//! One thread owns all zygotes (see [`Spawner`](crate::spawner::Spawner)), because the kernel ends
-//! a zygote with the thread that started it.
+//! One thread owns all zygotes (see [`Spawner`](crate::spawner::Spawner)), because the kernel ends a zygote with the thread that started
+//! it.
 
 #[cfg(test)]
 mod tests;
@@ -113,8 +112,7 @@ impl Zygotes {
         }
     }
 
-    /// Forks a worker of a tier. `start` starts a zygote if one is needed. Returns `None` if the
-    /// worker must be started directly.
+    /// Forks a worker of a tier. `start` starts a zygote if one is needed. Returns `None` if the worker must be started directly.
     pub(crate) fn fork(&mut self, start: impl Fn() -> io::Result<Zygote>, tier: Tier, terms: Terms<'_>) -> Option<Newborn> {
         if self.forks == 0 {
             return None;
@@ -192,8 +190,8 @@ impl Line {
 impl Zygote {
     pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
         let (control, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        // Like a worker, it first closes all descriptors except its end of the socket. Only this
-        // thread starts processes, so none inherits the socket of another.
+        // Like a worker, it first closes all descriptors except its end of the socket. Only this thread starts processes, so none
+        // inherits the socket of another.
         fcntl_setfd(&theirs, FdFlags::empty())?;
         let child = command.args(["--zygote", &theirs.as_raw_fd().to_string()]).spawn()?;
         Ok(Self { child, control, born: Instant::now(), forks: 0, is_ready: false })
@@ -236,8 +234,7 @@ impl Zygote {
         Ok(Newborn { pid, socket: ours, is_in_group })
     }
 
-    /// Orders a worker with this socket, and returns the answer: its process id, or a negative
-    /// error number.
+    /// Orders a worker with this socket, and returns the answer: its process id, or a negative error number.
     fn order(&mut self, socket: &Socket, terms: Terms<'_>, patience: Duration) -> io::Result<i32> {
         let descriptors: Vec<_> = std::iter::once(socket.as_fd()).chain(terms.group).collect();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];

@@ -7,20 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{frame::few, held::Held, limits::CALL_BYTES};
 
-/// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an
-/// honest worker never sends items that need more memory than a call's bytes in transit.
+/// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an honest worker never sends items that
+/// need more memory than a call's bytes in transit.
 const MAX_CHECKS: usize = CALL_BYTES / size_of::<AtomicCheck>();
 const MAX_WRITES: usize = CALL_BYTES / size_of::<AtomicWrite>();
 const MAX_HEADERS: usize = CALL_BYTES / size_of::<(String, String)>();
 
-/// Passes the table of ops to the macro `$then`. This module declares [`OpRequest`] from it, the
-/// worker makes the ops that scripts call, and the host performs them.
+/// Passes the table of ops to the macro `$then`. This module declares [`OpRequest`] from it, the worker makes the ops that scripts call,
+/// and the host performs them.
 ///
-/// A row consists of the capability of the op and the method that performs it in the host, the name
-/// that scripts call it by, and the request. Each field has its argument type: `text` (JSON if the
-/// field is not a string), `number`, `page` (a list limit, reduced to the maximum of a page) or
-/// `buffer`. `writes` marks an op that changes stored data: the call does not end before it is
-/// done.
+/// A row consists of the capability of the op and the method that performs it in the host, the name that scripts call it by, and the
+/// request. Each field has its argument type: `text` (JSON if the field is not a string), `number`, `page` (a list limit, reduced to the
+/// maximum of a page) or `buffer`. `writes` marks an op that changes stored data: the call does not end before it is done.
 #[macro_export]
 macro_rules! ops {
     ($then:ident) => {
@@ -92,8 +90,7 @@ macro_rules! ops {
             http_get_json.get op_http_get_json HttpGetJson {
                 /// The URL as the handler wrote it.
                 url: String = text,
-                /// Headers that the handler wants to send. The host drops those that a handler must
-                /// not set.
+                /// Headers that the handler wants to send. The host drops those that a handler must not set.
                 #[serde(deserialize_with = "few::<_, _, MAX_HEADERS>")]
                 headers: Vec<(String, String)> = text,
                 /// Time-out in milliseconds, at most the limit of the call.
@@ -111,8 +108,7 @@ macro_rules! declare {
     ($($(#[$about:meta])* $part:ident.$method:ident $op:ident $request:ident {
         $($(#[$what:meta])* $field:ident: $kind:ty = $given:ident,)*
     } $($writes:ident)?;)*) => {
-        /// One request of a running call. The worker's scripts make it with an op. It crosses the
-        /// process boundary as postcard.
+        /// One request of a running call. The worker's scripts make it with an op. It crosses the process boundary as postcard.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub enum OpRequest {
             $($(#[$about])* $request { $($(#[$what])* $field: $kind,)* },)*
@@ -121,8 +117,7 @@ macro_rules! declare {
                 /// Duration in milliseconds.
                 ms: u64,
             },
-            /// Sets the price of the call in dollars, as the handler wrote it. The last one counts.
-            /// → [`OpValue::None`].
+            /// Sets the price of the call in dollars, as the handler wrote it. The last one counts. → [`OpValue::None`].
             Charge {
                 /// [`Start::call`](crate::Start::call) of the call whose `ctx` was used. The host
                 /// compares it with the running call, so that no call pays the charge of another.
@@ -133,8 +128,7 @@ macro_rules! declare {
         }
 
         impl OpRequest {
-            /// Returns whether the op changes stored data. A call does not end before such an op is
-            /// done.
+            /// Returns whether the op changes stored data. A call does not end before such an op is done.
             #[must_use]
             pub fn writes(&self) -> bool {
                 match self {
@@ -145,8 +139,7 @@ macro_rules! declare {
                 }
             }
 
-            /// Returns the bytes that the request holds in memory, independent of its size in a
-            /// frame.
+            /// Returns the bytes that the request holds in memory, independent of its size in a frame.
             #[must_use]
             pub fn bytes(&self) -> usize {
                 let own = match self {
@@ -223,8 +216,7 @@ pub enum OpValue {
     Bytes(Bytes),
 }
 
-/// Why an op failed. The handler's promise is rejected with a `ToolError` with this `code` and
-/// `message`.
+/// Why an op failed. The handler's promise is rejected with a `ToolError` with this `code` and `message`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct OpFailure {

@@ -1,11 +1,9 @@
 //! The bundle's JSON Schemas: compiled once, and used to validate inputs and results.
 //!
-//! The author decides what a schema costs: a few hundred bytes can require more steps than there is
-//! time for, and the validator does not count them. So schemas are evaluated only in a process that
-//! can be ended: the watchdog of [`budget`](crate::budget) limits its time, [`heap`](crate::heap)
-//! its memory, and both report that it was the schema. Listing the problems of an invalid value can
-//! take much longer than finding out that it is invalid. That has limits of its own, beyond which
-//! no problems are listed.
+//! The author decides what a schema costs: a few hundred bytes can require more steps than there is time for, and the validator does not
+//! count them. So schemas are evaluated only in a process that can be ended: the watchdog of [`budget`](crate::budget) limits its time,
+//! [`heap`](crate::heap) its memory, and both report that it was the schema. Listing the problems of an invalid value can take much
+//! longer than finding out that it is invalid. That has limits of its own, beyond which no problems are listed.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -27,8 +25,7 @@ const PATTERN_BYTES: usize = 1 << 20;
 /// Maximum memory for matching one regular expression, in bytes.
 const PATTERN_CACHE_BYTES: usize = 256 << 10;
 
-/// Maximum backtracking steps for one text, for a regular expression with lookaround or
-/// backreferences.
+/// Maximum backtracking steps for one text, for a regular expression with lookaround or backreferences.
 const BACKTRACKS: usize = 100_000;
 
 /// Maximum processor time for listing the problems of a value, in milliseconds.
@@ -40,8 +37,7 @@ const LISTING_BYTES: u64 = 4 << 20;
 /// Maximum names in one problem.
 const MAX_NAMES: usize = 8;
 
-/// The compiled schemas of a bundle. Draft 2020-12 unless `$schema` says otherwise. Never fetches
-/// anything.
+/// The compiled schemas of a bundle. Draft 2020-12 unless `$schema` says otherwise. Never fetches anything.
 #[derive(Default)]
 pub(crate) struct Schemas {
     input: Option<Compiled>,
@@ -62,8 +58,7 @@ impl Schemas {
     /// refused, never fetched.
     pub(crate) fn compile(schemas: &tollhouse_protocol::Schemas, budget: &Budget, limits: &Limits) -> Result<Self, SchemaFault> {
         if !schemas.is_empty() {
-            // The meta-schemas are compiled once per process, and their memory does not count for
-            // the bundle.
+            // The meta-schemas are compiled once per process, and their memory does not count for the bundle.
             _ = compile(&Value::Bool(true));
             [&UUID, &DURATION, &EMAIL].into_iter().for_each(|format| _ = LazyLock::force(format));
         }
@@ -85,8 +80,7 @@ impl Schemas {
     ///
     /// # Errors
     ///
-    /// The same as [`check`](Self::check). An answer of MCP content blocks must contain structured
-    /// content.
+    /// The same as [`check`](Self::check). An answer of MCP content blocks must contain structured content.
     pub(crate) fn check_reply(&self, reply: &ToolReply, budget: &Budget, limits: &Limits) -> Result<(), Vec<Problem>> {
         let (Some(schema), ReplyBody::Json(body), 200..300) = (&self.output, &reply.body, reply.status) else { return Ok(()) };
         within(budget, limits, Side::Output, || {
@@ -136,8 +130,7 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
     if let Ok(validator) = compile(&rewritten) {
         return Ok(Compiled { validator, originals });
     }
-    // Errors name the patterns as they were written. A pattern that is too large only after its translation is matched
-    // untranslated.
+    // Errors name the patterns as they were written. A pattern that is too large only after its translation is matched untranslated.
     let originals = Originals::new();
     match compile(&schema) {
         Ok(validator) => Ok(Compiled { validator, originals }),
@@ -145,8 +138,8 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
     }
 }
 
-/// Compiles a schema with a linear-time regular expression engine. If a pattern uses lookaround or
-/// backreferences, uses a backtracking engine with limited steps.
+/// Compiles a schema with a linear-time regular expression engine. If a pattern uses lookaround or backreferences, uses a backtracking
+/// engine with limited steps.
 fn compile(schema: &Value) -> Result<Validator, ValidationError<'static>> {
     let linear = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
     options().with_pattern_options(linear).build(schema).or_else(|error| {
@@ -230,8 +223,7 @@ fn problem(pointer: &str, message: String) -> Vec<Problem> {
     vec![Problem { pointer: pointer.to_owned(), message }]
 }
 
-/// Returns the error's text without the invalid value, which may be long or private. Field names
-/// are included.
+/// Returns the error's text without the invalid value, which may be long or private. Field names are included.
 fn plain(error: &ValidationError<'_>, originals: &Originals) -> String {
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("{property} is required"),

@@ -1,8 +1,7 @@
 //! An operator's own lists: hashes of known material, and terms in addition to the built-in ones.
 //!
-//! The hash list has one SHA-256 in hex per line. The rest of the line is ignored, so the output of
-//! `sha256sum` works. Lines that begin with `#` are comments. The hashes are compared with the
-//! source, each string literal, and each block of base64 or hex after decoding.
+//! The hash list has one SHA-256 in hex per line. The rest of the line is ignored, so the output of `sha256sum` works. Lines that begin
+//! with `#` are comments. The hashes are compared with the source, each string literal, and each block of base64 or hex after decoding.
 //!
 //! The term list is TOML, like the built-in `terms.toml`:
 //!
@@ -236,8 +235,7 @@ fn word_bounded(text: &str, start: usize, end: usize) -> bool {
     !joined(inside.chars().next(), text[..start].chars().next_back()) && !joined(inside.chars().next_back(), text[end..].chars().next())
 }
 
-/// Maps positions in a folded text to the original. It stores only places where the offset changes,
-/// so it is short for most texts.
+/// Maps positions in a folded text to the original. It stores only places where the offset changes, so it is short for most texts.
 #[derive(Default)]
 struct Places {
     /// `(byte of the folded text, byte of the original)`, ascending.

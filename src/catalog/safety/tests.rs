@@ -17,14 +17,12 @@ fn rules_of(report: &Report) -> Vec<&str> {
     report.findings.iter().map(|found| found.rule.as_str()).collect()
 }
 
-/// Returns a key in the format of a real one. It is in pieces, so that no scanner reports this
-/// file.
+/// Returns a key in the format of a real one. It is in pieces, so that no scanner reports this file.
 fn aws_key() -> String {
     ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat()
 }
 
-/// If you change a rule, a term or this hash, change `POLICY_VERSION` too, so that endpoints are
-/// scanned again.
+/// If you change a rule, a term or this hash, change `POLICY_VERSION` too, so that endpoints are scanned again.
 #[test]
 fn the_policy_version_stands_for_these_rules() {
     let hash = sha256_hex(format!("{}\0{}", rules::RULES, rules::TERMS));
@@ -242,8 +240,7 @@ fn hostile() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The limit is generous for a debug build on a busy machine. `scan_times` prints the time of a
-/// release build.
+/// The limit is generous for a debug build on a busy machine. `scan_times` prints the time of a release build.
 #[test]
 fn hostile_sources_are_scanned_in_linear_time() {
     let scanner = scanner();
@@ -254,8 +251,7 @@ fn hostile_sources_are_scanned_in_linear_time() {
     }
 }
 
-/// A long name above many members, and a large number of findings: the cost must not exceed their
-/// size.
+/// A long name above many members, and a large number of findings: the cost must not exceed their size.
 #[test]
 fn a_hostile_document_is_scanned_in_linear_time() {
     let scanner = scanner();

@@ -1,5 +1,4 @@
-//! `cases.jsonc`: the test cases of a tool, and the check of a response against a case. `fixtures/README.md` describes
-//! the members.
+//! `cases.jsonc`: the test cases of a tool, and the check of a response against a case. `fixtures/README.md` describes the members.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -89,8 +88,7 @@ impl Case {
         Ok(Self { name, said, recorded })
     }
 
-    /// Returns the recorded responses that the handler gets in place of real ones, or `None` if the real servers
-    /// respond.
+    /// Returns the recorded responses that the handler gets in place of real ones, or `None` if the real servers respond.
     pub(crate) fn recorded(&self) -> Option<Arc<Recorded>> {
         self.recorded.as_ref().map(|answers| Arc::new(Recorded::new(answers.clone())))
     }

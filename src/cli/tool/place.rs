@@ -44,8 +44,8 @@ impl Place {
         Self::at(file, line, column)
     }
 
-    /// Converts a place whose column counts `units` for each character, by the text of its file. A line that does not
-    /// exist stays unchanged.
+    /// Converts a place whose column counts `units` for each character, by the text of its file. A line that does not exist stays
+    /// unchanged.
     pub(super) fn counted(mut self, text: &str, units: fn(char) -> usize) -> Self {
         let row = self.line.and_then(|line| text.split('\n').nth(usize::try_from(line).ok()?.checked_sub(1)?));
         if let (Some(row), Some(column)) = (row, &mut self.column) {
@@ -101,8 +101,7 @@ pub(crate) fn position(text: &str, byte: usize) -> (u32, u32) {
     (number(before.matches('\n').count()), number(before[begun..].chars().count()))
 }
 
-/// Returns the byte range of the value at a JSON Pointer. If there is no such value, returns the range of the nearest
-/// one that exists.
+/// Returns the byte range of the value at a JSON Pointer. If there is no such value, returns the range of the nearest one that exists.
 pub(crate) fn find(text: &str, pointer: &str) -> (usize, usize) {
     let steps: Vec<String> = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
     let mut scan = Scan { bytes: text.as_bytes(), at: 0 };

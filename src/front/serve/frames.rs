@@ -1,13 +1,12 @@
 //! Counts the frames of an HTTP/2 connection before anything else reads them.
 //!
-//! A client that sends `PING`, `SETTINGS`, `WINDOW_UPDATE` or unknown frames makes no request, so rate limits do not
-//! apply, yet each frame costs about a microsecond. Requests and answers earn the frames that they need, such as a
-//! `WINDOW_UPDATE` for received data. All other frames are overhead, and so are frames of rejected requests. Overhead
-//! is paid from the allowance of the connection, then from that of its address. A connection that exceeds both is
-//! closed.
+//! A client that sends `PING`, `SETTINGS`, `WINDOW_UPDATE` or unknown frames makes no request, so rate limits do not apply, yet each
+//! frame costs about a microsecond. Requests and answers earn the frames that they need, such as a `WINDOW_UPDATE` for received data. All
+//! other frames are overhead, and so are frames of rejected requests. Overhead is paid from the allowance of the connection, then from
+//! that of its address. A connection that exceeds both is closed.
 //!
-//! Frames arrive before their requests begin and earn something. So a new connection can send as much as its client
-//! needs for the maximum number of concurrent requests.
+//! Frames arrive before their requests begin and earn something. So a new connection can send as much as its client needs for the maximum
+//! number of concurrent requests.
 
 use std::{net::IpAddr, num::NonZeroU32, time::Instant};
 
@@ -26,8 +25,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const END_STREAM: u8 = 1;
 
-/// Minimum payload of a `DATA` frame that does not count as overhead. A smaller one costs more to parse than it
-/// carries.
+/// Minimum payload of a `DATA` frame that does not count as overhead. A smaller one costs more to parse than it carries.
 const LEAST_DATA_BYTES: usize = 64;
 
 /// Payload bytes that cost as much as a frame.
@@ -44,8 +42,7 @@ const MOST_EARNED: f64 = 10_000.0;
 /// Frames that a request earns: for its head, settings, priorities, windows and reset.
 pub(super) const PER_REQUEST: u64 = 24;
 
-/// Header fields that cost as much as a frame. A field that HTTP/2 compresses to one byte takes about 0.1 µs (RFC 7541,
-/// section 6.1).
+/// Header fields that cost as much as a frame. A field that HTTP/2 compresses to one byte takes about 0.1 µs (RFC 7541, section 6.1).
 const FIELDS_PER_FRAME: usize = 10;
 
 /// Returns the cost of a rejected request with this many header fields, in frames.
@@ -53,8 +50,7 @@ pub(super) fn refusal_cost(fields: usize) -> u32 {
     u32::try_from(1 + fields / FIELDS_PER_FRAME).unwrap_or(u32::MAX)
 }
 
-/// Returns the frames that the next bytes of an answer earn. Clients acknowledge data as often as every 4 KiB, on both
-/// windows.
+/// Returns the frames that the next bytes of an answer earn. Clients acknowledge data as often as every 4 KiB, on both windows.
 pub(super) fn earned_by(answer_bytes: usize) -> u64 {
     4 + (answer_bytes as u64).div_ceil(2 << 10)
 }
@@ -171,8 +167,8 @@ impl Allowance {
         (self.at_once, self.left) = (self.at_once + more, self.left + more);
     }
 
-    /// Pays for frames that arrived `now`, where `earned` is the total earned on the connection. The allowance of the
-    /// connection pays first, then that of its address. Returns false if both are used up.
+    /// Pays for frames that arrived `now`, where `earned` is the total earned on the connection. The allowance of the connection pays
+    /// first, then that of its address. Returns false if both are used up.
     pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, of_addresses: &Rate<IpAddr>, now: Instant) -> bool {
         let regained = now.saturating_duration_since(self.at).as_secs_f64() * PER_SECOND;
         // Time restores the burst and no more.

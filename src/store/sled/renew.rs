@@ -1,12 +1,11 @@
 //! Renewal: replaces a tree that is much larger than its rows by a new one, while the host runs.
 //!
-//! The new tree is filled with rows read from the current tree while others write to it. Then frames of the journal
-//! bring it up to date, as at a start. It takes over between two commits: only writers and readers of more than one key
-//! wait, and only for the last frames. Until then nothing depends on it, so that an error ends the renewal and nothing
-//! else.
+//! The new tree is filled with rows read from the current tree while others write to it. Then frames of the journal bring it up to date,
+//! as at a start. It takes over between two commits: only writers and readers of more than one key wait, and only for the last frames.
+//! Until then nothing depends on it, so that an error ends the renewal and nothing else.
 //!
-//! While sled applies a batch or waits for a flush, it blocks all its trees in the process. So the new tree is filled
-//! by single writes, and is flushed only after it has had time to write itself out.
+//! While sled applies a batch or waits for a flush, it blocks all its trees in the process. So the new tree is filled by single writes,
+//! and is flushed only after it has had time to write itself out.
 
 use std::{
     collections::BTreeMap,
@@ -57,8 +56,7 @@ const GATHERED: usize = 256 * 1024;
 const CLOSE: u64 = 128 * 1024;
 /// How often that limit may double if commits are too fast or too long for it.
 const DOUBLED: u32 = 6;
-/// Maximum number of rounds of following frames before giving up because they come too fast. The pauses halve with each
-/// round.
+/// Maximum number of rounds of following frames before giving up because they come too fast. The pauses halve with each round.
 const ROUNDS: u32 = 20;
 /// How long readers may keep the replaced tree.
 const LETTING_GO: Duration = Duration::from_secs(5);
@@ -117,8 +115,7 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Fills it with the rows of the current tree, each as it is when the walk reaches it. Later changes are in the
-    /// frames since then.
+    /// Fills it with the rows of the current tree, each as it is when the walk reaches it. Later changes are in the frames since then.
     fn fill(&mut self) -> Result<(), StoreError> {
         let Self { kept, ended, db, found, .. } = self;
         let mut to = Gentle { kept, ended, db, pause: PAUSE, bytes: 0 };

@@ -13,8 +13,8 @@ use crate::house::{COUNTER, House, Tool, json, kill, signal};
 /// Number of calls that the worker served before it was stopped.
 const SERVED: u32 = 10;
 
-/// A pool with one worker, stopped by a signal. The next call waits in it, and further calls are
-/// sent ahead to it, whatever the first ones cost.
+/// A pool with one worker, stopped by a signal. The next call waits in it, and further calls are sent ahead to it, whatever the first
+/// ones cost.
 struct Stopped {
     house: House,
     tool: Tool,

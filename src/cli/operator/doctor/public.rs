@@ -32,8 +32,7 @@ const DOCUMENTS: [(&str, &str, &str); 3] = [
     ("/openapi.json", "openapi", "indexers take prices and schemas from there"),
     ("/llms.txt", "llms_txt", "agents read it first"),
 ];
-/// Codes of notes that are left out of the findings of each document, because they are reported once for the host or
-/// concern no document.
+/// Codes of notes that are left out of the findings of each document, because they are reported once for the host or concern no document.
 const TOLD_ONCE: [&str; 3] = ["not_https", "own_host", "discovery_missing"];
 
 /// Checks the host whose public URL begins with `base`.

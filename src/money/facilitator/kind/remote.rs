@@ -1,9 +1,9 @@
-//! An x402 facilitator over HTTP, in both versions of the protocol. It fails closed: anything but an explicit success
-//! is not a success, and an unreadable answer to `/settle` means that money may have moved.
+//! An x402 facilitator over HTTP, in both versions of the protocol. It fails closed: anything but an explicit success is not a success,
+//! and an unreadable answer to `/settle` means that money may have moved.
 //!
-//! A refusal is final only if its code says why the facilitator did not send the first transaction of a payment. A
-//! refusal of a repeated request, or after sending, says nothing about earlier transactions. Then the chain decides,
-//! according to the token, and without a node the settlement stays open.
+//! A refusal is final only if its code says why the facilitator did not send the first transaction of a payment. A refusal of a repeated
+//! request, or after sending, says nothing about earlier transactions. Then the chain decides, according to the token, and without a node
+//! the settlement stays open.
 
 mod credentials;
 mod line;
@@ -50,8 +50,8 @@ pub(crate) struct Patience {
     pub(crate) verify: Duration,
     /// More than the confirmation time of slow chains. Default: 60 s.
     pub(crate) settle: Duration,
-    /// For retries after a temporary failure while the caller waits, not counting the wait for a free slot of the
-    /// facilitator. Default: 10 s.
+    /// For retries after a temporary failure while the caller waits, not counting the wait for a free slot of the facilitator. Default:
+    /// 10 s.
     pub(crate) again: Duration,
 }
 
@@ -153,9 +153,9 @@ impl HttpFacilitator {
         }
     }
 
-    /// Handles a refusal of the first request. With a node, it counts only while the nonce is unspent. Without one, a
-    /// refusal that follows from a simulation of the transfer is not trusted, because the simulation also fails if
-    /// somebody else already sent the authorization to the token.
+    /// Handles a refusal of the first request. With a node, it counts only while the nonce is unspent. Without one, a refusal that
+    /// follows from a simulation of the transfer is not trusted, because the simulation also fails if somebody else already sent the
+    /// authorization to the token.
     async fn refused(&self, payment: &Payment, begun: &Begun, reason: &str, refused: SettleOutcome) -> SettleOutcome {
         tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
         let Some(node) = self.judge_of(payment) else {

@@ -1,5 +1,4 @@
-//! Decisions on permits from the chain. Permit2 does not report which transaction took a permit, so that transaction
-//! must prove itself.
+//! Decisions on permits from the chain. Permit2 does not report which transaction took a permit, so that transaction must prove itself.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall as _, sol};
