@@ -192,7 +192,10 @@ impl EvmFacilitator {
         match self.call(&order, payment).await {
             Ok(call) => self.desk.sign(call).await.map(Some).map_err(away),
             Err(Verdict::Unavailable(why)) => Err(away(why)),
-            Err(Verdict::Invalid { reason, .. }) if reason == order.codes().spent => Ok(None),
+            Err(Verdict::Invalid { reason, .. }) if reason == order.codes().spent => {
+                payment.note_spent_before();
+                Ok(None)
+            }
             Err(Verdict::Invalid { reason, message }) => Err(Unprepared::Refused { reason, message }),
             Err(Verdict::Valid) => Err(away("it is valid and is not".to_owned())),
         }
