@@ -236,7 +236,9 @@ async fn frames_that_go_with_requests_and_answers_are_no_overhead() {
             let more = u32::try_from(data.payload.len()).unwrap().to_be_bytes();
             if data.flags & 1 == 1 {
                 // Its stream has ended; the window of the connection is for the next one.
-                raw.send(frame(WINDOW_UPDATE, 0, 0, &more).bytes()).await;
+                if !data.payload.is_empty() {
+                    raw.send(frame(WINDOW_UPDATE, 0, 0, &more).bytes()).await;
+                }
                 break;
             }
             raw.send([frame(WINDOW_UPDATE, 0, stream, &more).bytes(), frame(WINDOW_UPDATE, 0, 0, &more).bytes()].concat()).await;
