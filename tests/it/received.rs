@@ -219,7 +219,8 @@ async fn the_head_of_a_challenge_passes_a_stock_nginx() {
 #[tokio::test]
 async fn who_asks_before_it_sends_a_long_body_is_refused_before() {
     let host = host().await;
-    let json = "host: a\r\ncontent-type: application/json\r\naccept: application/json\r\nexpect: 100-Continue\r\n";
+    let name = host.url.trim_start_matches("http://");
+    let json = format!("host: {name}\r\ncontent-type: application/json\r\naccept: application/json\r\nexpect: 100-Continue\r\n");
     for (path, key) in [("/tools/echo", ""), ("/ai/invoke", ""), ("/ai/mcp", ""), ("/ai/endpoints/check", "key")] {
         let key = if key.is_empty() { String::new() } else { format!("x-admin-token: {}\r\n", host.admin) };
         let mut waits = Raw::open(&host).await;
