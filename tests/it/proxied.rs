@@ -89,7 +89,7 @@ async fn doctor_says_which_heads_a_smaller_buffer_takes() {
     let host = Host::builder().flag("--base-url", &place.url).start().await;
     host.publish(&js("small", 0.01, "export default () => ({ ok: true });")).await;
     let fits = of_heads(examined(&host.url, "ok").await)[0]["text"].as_str().unwrap().contains(", and with a buffer of 2k");
-    let _nginx = place.serve(&host.url, "proxy_buffer_size 2k; proxy_buffers 8 2k; proxy_busy_buffers_size 4k;");
+    let small = place.serve(&host.url, "proxy_buffer_size 2k; proxy_buffers 8 2k; proxy_busy_buffers_size 4k;");
     assert_eq!(unpaid(&place, "small").await == 402, fits);
     if !fits {
         let heads = of_heads(examined(&place.url, "fail").await);
@@ -99,7 +99,7 @@ async fn doctor_says_which_heads_a_smaller_buffer_takes() {
             "{heads:?}"
         );
     }
-    drop(_nginx);
+    drop(small);
     let shown = SHOWN.split("```nginx\n").nth(1).unwrap().split("```").next().unwrap();
     let _nginx = place.serve(&host.url, shown);
     assert_eq!(unpaid(&place, "small").await, 402);
