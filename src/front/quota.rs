@@ -76,7 +76,7 @@ impl Quota {
     pub(crate) fn has_room_or_is_large(&self, address: IpAddr, more: usize) -> Result<(), Full> {
         let all = self.all();
         let of_address = all.of.get(&network(address)).copied().unwrap_or_default();
-        let is_full = |taken: usize, most: usize| taken.saturating_add(more) > most && (more <= most || taken > most / 2);
+        let is_full = |taken: usize, most: usize| taken.saturating_add(more) > most && (more < most || taken > most / 2);
         if let Some(most) = self.most.filter(|most| is_full(all.all, *most)) {
             return Err(Full::All(most));
         }

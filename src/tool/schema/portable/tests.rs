@@ -146,7 +146,7 @@ fn definitions_are_components_of_their_own() {
 /// openapi-typescript cannot create a type for a component that refers to a part of itself.
 #[test]
 fn definitions_of_definitions_and_of_properties_are_components_too() {
-    let schema = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/b" }, "p": { "$ref": "#/properties/p/definitions/d%2Fe", "definitions": { "d/e": { "const": 1 } } } },
+    let schema = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/b" }, "p": { "$ref": "#/properties/p/definitions/d~1e", "definitions": { "d/e": { "const": 1 } } } },
         "$defs": { "b": { "$ref": "#/$defs/b/$defs/c/items", "$defs": { "c": { "items": { "$ref": "#/$defs/b/$defs/c" } } } } }, "anyOf": [{ "$defs": { "b": { "const": 2 } }, "$ref": "#/anyOf/0/$defs/b" }] });
     let at = |name: &str| json!(format!("#/components/schemas/{name}"));
     let told = components(&schema, "s");
