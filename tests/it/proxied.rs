@@ -64,8 +64,10 @@ async fn challenges_of_two_networks_pass_a_stock_nginx() {
         is_paid_through(&host, &place, slug).await;
     }
     let told = of_heads(examined(&place.url, "ok").await);
-    assert!(told.len() == 1 && told[0]["text"].as_str().unwrap().contains("of 2 challenges"), "the largest of all is told: {told:?}");
-    assert!(told[0]["text"].as_str().unwrap().contains("as it is installed, and not with a buffer of 2k"), "{told:?}");
+    let largest = "the largest head of 2 challenges has ";
+    let said =
+        |head: &Value| head["text"].as_str().unwrap().starts_with(largest) && head["text"].as_str().unwrap().contains("as it is installed");
+    assert!(told.iter().any(said), "{told:?}");
     assert!(of_heads(examined(&place.url, "fail").await).is_empty());
 }
 
