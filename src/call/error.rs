@@ -3,17 +3,35 @@
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::share::OverShare;
-use tollhouse_money::{Challenge, NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed};
+use tollhouse_money::{
+    Challenge, NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed, StoredAnswer, Unanswered,
+};
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{StopReason, Thrown};
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Mismatch, Slug, Unreadable};
 
-use super::paid_before::PaidFailure;
-
 /// Error code in records of calls whose handler reported a failure itself: by an error status, or by `isError` in MCP
 /// blocks.
 pub const ERROR_STATUS: &str = "error_status";
+
+/// A call that was charged and has no answer.
+#[derive(Debug)]
+pub struct PaidFailure {
+    /// The details of the payment for the payer.
+    pub unanswered: Unanswered,
+    /// Why there is no answer.
+    pub cause: PaidCause,
+}
+
+/// Why a call that was charged has no answer.
+#[derive(Debug)]
+pub enum PaidCause {
+    /// The handler reported a failure in its answer.
+    Answered(StoredAnswer),
+    /// The call ended with an error.
+    Error(Box<CallError>),
+}
 
 /// Why a call ended without a result. The table in `front` defines the public error.
 #[derive(Debug, thiserror::Error)]

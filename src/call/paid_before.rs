@@ -17,31 +17,13 @@ use tollhouse_telemetry::{Stage, enter};
 use super::{
     Calls,
     done::{Done, Shared},
-    error::CallError,
+    error::{CallError, PaidCause, PaidFailure},
     history::Charge,
     input,
     new_call::{NewCall, Why},
     run::Produced,
     with_payment::PaidBy,
 };
-
-/// A call that was charged and has no answer.
-#[derive(Debug)]
-pub struct PaidFailure {
-    /// The details of the payment for the payer.
-    pub unanswered: Unanswered,
-    /// Why there is no answer.
-    pub cause: PaidCause,
-}
-
-/// Why a call that was charged has no answer.
-#[derive(Debug)]
-pub enum PaidCause {
-    /// The handler reported a failure in its answer.
-    Answered(StoredAnswer),
-    /// The call ended with an error.
-    Error(Box<CallError>),
-}
 
 impl Calls {
     /// Settles the payment if the input is valid, and then runs the tool.

@@ -196,7 +196,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/mcp/tasks.rs", Line("MCP tasks that run"), &["running"]),
     ("src/mcp/tasks/unpaid.rs", Line("ends of MCP tasks that no payment keeps: free ones, and those that failed"), &["ends", "tasks"]),
     ("src/money/facilitator/kind/evm/flights.rs", Line("settlements whose end is not known"), &["flights", "free"]),
-    ("src/money/facilitator/kind/evm/gas.rs", Line("settlements whose end is not known"), &["counted", "of"]),
+    ("src/money/facilitator/kind/evm/gas.rs", Line("settlements whose end is not known"), &["counted", "excess", "of"]),
     ("src/money/facilitator/kind/evm/nonces.rs", Line("settlements whose end is not known"), &["taken"]),
     ("src/money/gate.rs", Line("settlements whose end is not known"), &["open", "open_runs", "orphans"]),
     ("src/money/gate/claims.rs", Reason("a reservation for each call that runs"), &["Claims"]),
