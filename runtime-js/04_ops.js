@@ -176,10 +176,10 @@
 
   /**
    * Throws if there are arguments in `others`, which follow the first `most` of `what`. `undefined` and `null` count as
-   * absent. What `map` and `forEach` pass is allowed: an index or a value, and then the array, set or map.
+   * absent, and the index and the array that `keys.map(kv.get)` passes are allowed.
    */
   function noMore(others, what, most) {
-    if (others.length === 2 && others[1] !== null && typeof others[1] === "object" && typeof others[0] !== "object") return;
+    if (others.length === 2 && typeof others[0] === "number" && ArrayIsArray(others[1])) return;
     for (let i = 0; i < others.length; i++) {
       const given = others[i];
       if (given === undefined || given === null) continue;
