@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use self::view::ChainView;
-use super::{Begun, BurnedGas, Network, Payment, PaymentId, Settlement, settlement::SettlementKind};
+use super::{Begun, Network, Payment, PaymentId, Settlement, settlement::SettlementKind};
 
 /// A facilitator's verdict on a payment before the call runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,22 @@ pub enum SettleOutcome {
     /// Like unknown, but no node has the prepared transaction. Another one may be [prepared](Facilitator::prepare) for
     /// the same payment, recorded and sent. Money moves at most once. The text is for the log.
     Lost(String),
+}
+
+/// Gas used by a reverted settlement, or by a successful one beyond [`BurnedGas::ORDINARY`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BurnedGas {
+    /// Units of gas.
+    pub gas: u64,
+    /// Its cost, in the smallest unit of the network's native currency.
+    pub wei: u128,
+}
+
+impl BurnedGas {
+    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer. The rest suffices
+    /// for a wallet's contract that checks a signature or a passkey. Gas beyond it counts like burned gas even though
+    /// the settlement pays, because its payer chooses the amount and may pay only a millionth of a dollar for it.
+    pub const ORDINARY: u64 = 200_000;
 }
 
 /// Why a settlement cannot begin. Nothing was taken, and nobody was asked to move money.

@@ -1,17 +1,32 @@
 //! The interface between the gate and the code that makes receipts.
 
 use serde_json::Value;
-use tollhouse_base::{clock::Timestamp, id::PaymentId};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, PaymentId},
+};
 use tollhouse_event::Event;
 use tollhouse_store::Batch;
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
-use super::{
-    gate::{owed::Delivery, record::StoredAnswer},
-    receipt::Record as Receipt,
-    reorganized::ReorganizedSettlement,
-    settlement::Settlement,
-};
+use super::{gate::record::StoredAnswer, receipt::Record as Receipt, reorganized::ReorganizedSettlement, settlement::Settlement};
+
+/// The outcome of a run, for the receipt and the builder.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// The call that has the answer.
+    pub call: CallId,
+    /// The owner of the tool.
+    pub owner: Owner,
+    /// Hash of the handler that ran.
+    pub version: String,
+    /// Hash of the result.
+    pub result_hash: String,
+    /// Whether the payment was settled for an earlier run.
+    pub repeated: bool,
+    /// When the run began.
+    pub started_at: Timestamp,
+}
 
 /// A receipt and its answer, ready for the commit that ends a payment.
 #[derive(Debug)]

@@ -23,6 +23,7 @@ pub(super) mod slowed;
 mod state;
 pub(super) mod throttle;
 mod unresolved;
+mod warnings;
 mod watch;
 
 use std::{
@@ -45,24 +46,24 @@ pub use self::{
     unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
 };
 use super::{
-    Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
-    PaymentId, PaymentState, Refusal, StoredAnswer, Terms, Way, WireVersion,
+    Accepted, BurnedGas, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment,
+    PaymentConfig, PaymentId, PaymentState, Refusal, StoredAnswer, Terms, Way, WireVersion,
     credit::Hold,
     gate::{
         alarms::Alarms,
         claims::{Claim, Claims},
         funds::{PurseHold, Purses},
-        gas::{BurnedGas, Burner, GasHold, GasMeter},
-        owed::OwedPayment,
-        record::{Record, Tail},
+        gas::{Burner, GasHold, GasMeter},
+        record::{OwedPayment, Record, Tail},
         retry::{Lanes, Retry},
         throttle::{Place, Running, Throttle},
     },
     receipt::Kind,
+    unresolved::index,
     x402::{extensions, offer::Shown, wire::Question},
 };
 
-const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent, unresolved::index]);
+const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent, index]);
 /// Maps a client's payment name, prefixed by the payer, to the payment.
 const PAYMENT_NAMES: Table<String, PaymentId> = schema::PAYMENT_NAMES.holding();
 /// Payments that are reserved or settling.

@@ -31,6 +31,7 @@ mod facilitator;
 mod finisher;
 mod gate;
 pub mod ledger;
+mod limits;
 mod network;
 mod offered;
 pub mod payer;
@@ -61,7 +62,7 @@ pub use self::{
         MovementKind, MovementPlace, Movements, Once, OverBudget, Revoked, SetBy,
     },
     facilitator::{
-        Facilitator, SettleOutcome, Unprepared, Verdict,
+        BurnedGas, Facilitator, SettleOutcome, Unprepared, Verdict,
         by_network::Facilitators,
         kind::{
             FacilitatorAccess, FacilitatorKind, Means, Reached, Site,
@@ -69,18 +70,17 @@ pub use self::{
         },
         view::{ChainError, ChainView, Placed, TokenTransfer},
     },
-    finisher::{Finished, Finisher, News},
+    finisher::{Delivery, Finished, Finisher, News},
     gate::{
         Admission, Admit, BlockRange, Gate, ReconcileError, Reconciliation, Request, Resolution, ResolutionError, Seen,
         UnresolvedSettlement,
         answer::{Ended, object_of},
         check_payments,
-        gas::{BurnedGas, GasLimits},
-        owed::{Delivery, OwedLimits, OwedPayment, OwedRun, Unanswered},
-        record::{PaymentState, SettlementNotice, State, StoredAnswer},
+        owed::{OwedRun, Unanswered},
+        record::{OwedPayment, PaymentState, SettlementNotice, State, StoredAnswer},
         slowed::{Bound, Slowed},
-        throttle::FailedRuns,
     },
+    limits::{FailedRuns, GasLimits, OwedLimits},
     network::{Family, Network, checked_address},
     offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},

@@ -1,9 +1,16 @@
 //! Settlements whose outcome stayed unknown until the host stopped looking them up.
 
 use tollhouse_base::id::PaymentId;
-use tollhouse_store::{Store, StoreError, Table, schema};
+use tollhouse_store::{Entry, Store, StoreError, Table, schema};
+
+use crate::{State, gate::record::Record};
 
 pub(crate) const UNRESOLVED: Table<PaymentId, ()> = schema::UNRESOLVED_SETTLEMENTS.holding();
+
+/// Returns the entry of a payment among the unresolved settlements, if it is one.
+pub(crate) fn index(id: &PaymentId, record: &Record) -> Option<Entry> {
+    (record.state == State::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
+}
 
 /// Counts unresolved settlements, up to `most`.
 ///

@@ -5,18 +5,10 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use tollhouse_telemetry::counted::SETTLEMENT_FAULTS;
 
-use super::{
-    Gate,
-    recent::{Moment, Recent},
-};
-
-/// Thresholds for alarms: unpaid runs per minute, and open settlements.
-const MANY_UNPAID: u64 = 100;
-const MANY_OPEN: usize = 100;
+use super::recent::{Moment, Recent};
 
 /// Duration of the alarm after a payment was used elsewhere.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
@@ -25,7 +17,7 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 const OVER_FOR: Duration = Duration::from_secs(60);
 
 /// Number of kinds of alarms.
-const KINDS: usize = 4;
+pub(super) const KINDS: usize = 4;
 
 /// The state of alarms.
 #[derive(Debug)]
@@ -53,43 +45,15 @@ impl Alarms {
         self.state().elsewhere.add(1, self.now());
     }
 
-    fn now(&self) -> Moment {
-        Moment::new(self.begun.elapsed(), WINDOW)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Gate {
-    /// Returns unpaid runs, burned gas and warnings, for operators.
-    #[must_use]
-    pub fn unpaid(&self) -> Value {
-        let warnings: Vec<_> = self.warnings().into_iter().flatten().collect();
-        json!({ "runsLastMinute": self.throttle.unpaid(), "gas": self.gas.status(), "warnings": warnings })
-    }
-
-    fn warnings(&self) -> [Option<String>; KINDS] {
-        let (runs, open) = (self.throttle.unpaid(), self.open_intents());
-        let elsewhere = self.alarms.state().elsewhere.total(self.alarms.now());
-        [
-            (runs >= MANY_UNPAID).then(|| format!("{runs} runs of the last minute were not paid for")),
-            (open >= MANY_OPEN).then(|| format!("{open} settlements are open: nobody has said yet how they ended")),
-            self.gas.is_high().then(|| "settlements have burned more than half of the gas that they may burn in an hour".to_owned()),
-            (elsewhere > 0).then(|| {
-                format!(
-                    "{elsewhere} payments of the last hour were used before this host used them: look whether another store has the same `payTo`"
-                )
-            }),
-        ]
+    /// Returns how many payments of the last hour were used before this host used them.
+    pub(super) fn elsewhere(&self) -> u64 {
+        self.state().elsewhere.total(self.now())
     }
 
     /// Logs each alarm once when it begins.
-    pub(super) fn log_alarms(&self) {
-        let (warnings, now) = (self.warnings(), Instant::now());
-        let mut state = self.alarms.state();
-        for (warning, last_on) in warnings.into_iter().zip(&mut state.last_on) {
+    pub(super) fn log(&self, warnings: [Option<String>; KINDS]) {
+        let now = Instant::now();
+        for (warning, last_on) in warnings.into_iter().zip(&mut self.state().last_on) {
             let Some(warning) = warning else { continue };
             if last_on.replace(now).is_none_or(|last| now.duration_since(last) > OVER_FOR) {
                 tracing::warn!("alarm: {warning}");
@@ -97,10 +61,11 @@ impl Gate {
         }
     }
 
-    /// Counts gas as burned by an unspecified payer.
-    #[cfg(test)]
-    pub(crate) fn burn_gas(&self, gas: u64) {
-        let burner = super::gas::Burner { payer: "somebody".to_owned(), builder: None };
-        self.gas.burned(&burner, super::BurnedGas { gas, wei: 0 });
+    fn now(&self) -> Moment {
+        Moment::new(self.begun.elapsed(), WINDOW)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,12 +25,12 @@ use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 use tollhouse_telemetry::counted::BURNED_GAS;
 
-use self::shared::Pending;
 use super::{
     recent::{Moment, Recent},
     slowed::{Bound, Slowed},
     throttle::Running,
 };
+use crate::{BurnedGas, GasLimits, x402::offer::TriedGas};
 
 /// The time for which burned gas and reverted settlements count.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
@@ -44,60 +44,6 @@ const EXCUSES_OF_ADDRESS: u32 = 2;
 
 /// Maximum number of payers, of addresses and of builders that are remembered.
 const MAX_KEYS: usize = 16_384;
-
-/// Limits on gas per hour that settlements burn without paying. `None` means no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GasLimits {
-    /// Per payer. Default: 3,000,000.
-    pub of_payer: Option<NonZeroU64>,
-    /// Per address, for callers who have not paid for the tool before. Default: 6,000,000.
-    pub of_address: Option<NonZeroU64>,
-    /// For all tools of a builder. Default: 15,000,000.
-    pub of_builder: Option<NonZeroU64>,
-    /// In total. Default: 60,000,000.
-    pub of_all: Option<NonZeroU64>,
-    /// Maximum number of reverted settlements per payer and hour. As many more are excused if another transaction had
-    /// moved the money before. Default: 5.
-    pub reverts: Option<NonZeroU32>,
-}
-
-impl Default for GasLimits {
-    fn default() -> Self {
-        let some = NonZeroU64::new;
-        Self {
-            of_payer: some(3_000_000),
-            of_address: some(6_000_000),
-            of_builder: some(15_000_000),
-            of_all: some(60_000_000),
-            reverts: NonZeroU32::new(5),
-        }
-    }
-}
-
-/// The gas that a settlement needs according to a simulation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TriedGas {
-    /// The gas limit of its transaction.
-    pub(crate) limit: u64,
-    /// Whether the payer is a contract.
-    pub(crate) by_contract: bool,
-}
-
-/// Gas used by a reverted settlement, or by a successful one beyond [`BurnedGas::ORDINARY`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BurnedGas {
-    /// Units of gas.
-    pub gas: u64,
-    /// Its cost, in the smallest unit of the network's native currency.
-    pub wei: u128,
-}
-
-impl BurnedGas {
-    /// Gas of an ordinary settlement. The dollar tokens take at most 110,000 for a key's transfer. The rest suffices
-    /// for a wallet's contract that checks a signature or a passkey. Gas beyond it counts like burned gas even though
-    /// the settlement pays, because its payer chooses the amount and may pay only a millionth of a dollar for it.
-    pub const ORDINARY: u64 = 200_000;
-}
 
 /// The parties for which burned gas counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +94,17 @@ struct Burned {
     runs: u32,
     /// The payer's last address.
     from: Option<IpAddr>,
+}
+
+/// Counts that were not sent to other hosts or not written to the store yet.
+#[derive(Debug, Default)]
+struct Pending {
+    /// Whether counts are sent to other hosts.
+    is_told: bool,
+    gas: HashMap<String, u64>,
+    reverts: HashMap<String, u64>,
+    /// The key is the kind of count, `/`, and the party.
+    unwritten: HashMap<String, i128>,
 }
 
 #[derive(Debug, Default)]

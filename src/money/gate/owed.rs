@@ -8,68 +8,27 @@
 //! During a run, the record names its replica. A crash leaves that name behind, but the next request detects that the
 //! run is gone. So nothing has to be repaired at the start.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tollhouse_base::{
-    clock::Timestamp,
-    id::{CallId, ReceiptId},
-};
+use tollhouse_base::{clock::Timestamp, id::ReceiptId};
 use tollhouse_replica::PAYMENTS_UNRESOLVED;
 use tollhouse_store::{Batch, Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, enter};
-use tollhouse_tool::Owner;
 
 use super::{
     Admission, Gate, PAYMENTS, Request,
     admit::slowed_by,
     claims::Claim,
-    record::{Kept, Record, SettlementNotice, State, StoredAnswer},
+    record::{Kept, OwedPayment, Record, SettlementNotice, State, StoredAnswer},
     throttle::{Funds, Place, Running},
 };
-use crate::{NOT_SERVED, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED};
+use crate::{
+    Delivery, NOT_SERVED, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED,
+};
 
 /// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
 /// answer.
 const LONGEST_RUN: Duration = Duration::from_secs(300 + 60);
-
-/// Limits on repeated runs for a payment that was settled before the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwedLimits {
-    /// Maximum number of runs for one payment, including the first. Default: 10.
-    pub runs: NonZeroU32,
-    /// Time from the settlement until the last run can begin. Default: 24 hours.
-    pub kept: Duration,
-}
-
-impl Default for OwedLimits {
-    fn default() -> Self {
-        Self { runs: NonZeroU32::MIN.saturating_add(9), kept: Duration::from_secs(24 * 60 * 60) }
-    }
-}
-
-/// A settled payment whose answer is owed. [`Gate::resume`] begins another run.
-#[derive(Debug)]
-pub struct OwedPayment {
-    pub(super) id: PaymentId,
-    pub(super) record: Box<Record>,
-}
-
-/// The outcome of a run, for the receipt and the builder.
-#[derive(Debug, Clone)]
-pub struct Delivery {
-    /// The call that has the answer.
-    pub call: CallId,
-    /// The owner of the tool.
-    pub owner: Owner,
-    /// Hash of the handler that ran.
-    pub version: String,
-    /// Hash of the result.
-    pub result_hash: String,
-    /// Whether the payment was settled for an earlier run.
-    pub repeated: bool,
-    /// When the run began.
-    pub started_at: Timestamp,
-}
 
 /// Details for a payer whose money has moved and who has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -159,6 +159,13 @@ pub(crate) struct Owed {
     pub(crate) notice: Option<SettlementNotice>,
 }
 
+/// A settled payment whose answer is owed. [`Gate::resume`](crate::Gate::resume) begins another run.
+#[derive(Debug)]
+pub struct OwedPayment {
+    pub(in crate::gate) id: PaymentId,
+    pub(in crate::gate) record: Box<Record>,
+}
+
 /// The facilitator that owns this settlement. No other one decides its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settler {

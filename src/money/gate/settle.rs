@@ -13,11 +13,11 @@ use super::{
     answer::{self, Bought},
     asked::asked,
     elsewhere,
-    gas::{BurnedGas, Burner},
+    gas::Burner,
     retry::Retry,
 };
 use crate::{
-    Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, State, StoredAnswer, Unprepared,
+    Begun, BurnedGas, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, State, StoredAnswer, Unprepared,
     gate::record::{Intent, Kept, Owed, Record, SettlementNotice, Settler},
     reorganized, transactions,
     x402::wire,

@@ -18,7 +18,7 @@ mod tests;
 mod untold;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::Hash,
     net::IpAddr,
     num::NonZeroU32,
@@ -32,10 +32,10 @@ use tollhouse_tool::{MicroUsd, Slug};
 pub(super) use self::account::Funds;
 use self::{
     account::{Account, Customer, Now, SOON, ToolAccount, WINDOW},
-    customers::Unwritten,
     untold::Untold,
 };
 use super::slowed::{Bound, Slowed};
+use crate::FailedRuns;
 
 /// Maximum number of concurrent runs of a payer whose balance is unknown, before its first paid run.
 const UNTOLD_AT_ONCE: u32 = 8;
@@ -47,22 +47,9 @@ const MAX_KEYS: usize = 16_384;
 /// Maximum number of remembered histories of a payer with a tool.
 const MAX_CUSTOMERS: usize = 65_536;
 
-/// Unpaid runs per minute after which further runs get 429. `None` means no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FailedRuns {
-    /// Per payer, for all tools together. Default: 30.
-    pub of_payer: Option<NonZeroU32>,
-    /// Per caller's address, for all payers together. Default: 60.
-    pub of_address: Option<NonZeroU32>,
-    /// Per tool, for all x402 payers together who have not paid for it before. Default: 100.
-    pub of_tool: Option<NonZeroU32>,
-}
-
-impl Default for FailedRuns {
-    fn default() -> Self {
-        Self { of_payer: NonZeroU32::new(30), of_address: NonZeroU32::new(60), of_tool: NonZeroU32::new(100) }
-    }
-}
+/// Customers that are not in the store yet, at most [`MAX_KEYS`].
+#[derive(Debug, Default)]
+struct Unwritten(HashSet<String>);
 
 /// A run: its payer, its tool and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tollhouse_base::clock::Timestamp;
 use tollhouse_replica::PAYMENTS_UNRESOLVED;
-use tollhouse_store::{Direction, Durability, Entry, StoreError, schema, update};
+use tollhouse_store::{Direction, Durability, StoreError, update};
 use tollhouse_telemetry::counted::PAYMENTS as PAYMENTS_ENDED;
 use tollhouse_tool::{MicroUsd, Slug};
 
@@ -23,10 +23,6 @@ use crate::{
 
 /// Reason of the refusal if an admin declares a payment unpaid.
 const UNPAID: &str = "settlement_unpaid";
-
-pub(super) fn index(id: &PaymentId, record: &Record) -> Option<Entry> {
-    (record.state == State::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
-}
 
 /// A settlement whose outcome nobody reported.
 #[derive(Debug, Clone, Serialize)]

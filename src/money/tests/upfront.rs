@@ -1,7 +1,7 @@
 //! Payments that are settled before the run.
 
 use super::*;
-use crate::gate::owed::Delivery;
+use crate::Delivery;
 
 const RESULT: &str = "sha256:the hash of the result";
 

@@ -19,7 +19,7 @@ use super::{
     signed::{Signed, malformed},
     svm::Transaction,
 };
-use crate::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion, gate::gas::TriedGas};
+use crate::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion};
 
 /// Maximum size of a payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -27,6 +27,15 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 /// The message for a v1 client that pays for a tool with settlement before the run.
 pub(crate) const UPFRONT_BY_V2: &str =
     "this tool takes payment before it runs, which x402 v1 cannot express: pay with x402 v2 (`PAYMENT-SIGNATURE`) or developer credit";
+
+/// The gas that a settlement needs according to a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TriedGas {
+    /// The gas limit of its transaction.
+    pub(crate) limit: u64,
+    /// Whether the payer is a contract.
+    pub(crate) by_contract: bool,
+}
 
 /// A payment that matches the server's terms. Its signature is not verified yet.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use tollhouse_base::{
 };
 use tollhouse_store::{Batch, Counter, Durability, Limit, Store, StoreError, schema};
 
-use super::{Burned, BurnedGas, Burner, GasMeter, MAX_KEYS, Moment, State, WINDOW, entry};
+use super::{Burned, BurnedGas, Burner, GasMeter, MAX_KEYS, Moment, Pending, State, WINDOW, entry};
 use crate::{PaymentId, gate::Gate};
 
 /// Burned gas and reverted settlements, by interval, kind of count and party.
@@ -40,17 +40,6 @@ impl Count {
             Self::Reverts => "reverted",
         }
     }
-}
-
-/// Counts that were not sent to other hosts or not written to the store yet.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    /// Whether counts are sent to other hosts.
-    is_told: bool,
-    gas: HashMap<String, u64>,
-    reverts: HashMap<String, u64>,
-    /// The key is the kind of count, `/`, and the party.
-    unwritten: HashMap<String, i128>,
 }
 
 impl Pending {

@@ -1,21 +1,15 @@
 //! Records in the store who has paid for which tool, for other hosts and restarts.
 
-use std::collections::HashSet;
-
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
 use tollhouse_tool::Slug;
 
-use super::{MAX_CUSTOMERS, MAX_KEYS, Running, Throttle, account::Customer, make_room};
+use super::{MAX_CUSTOMERS, MAX_KEYS, Running, Throttle, Unwritten, account::Customer, make_room};
 use crate::gate::{Gate, gas::Burner};
 
 const CUSTOMERS: Table<(u64, String), ()> = schema::CUSTOMERS.holding();
 
 /// Length of an interval with its own rows, in milliseconds: a week.
 const STRETCH_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
-
-/// Customers that are not in the store yet, at most [`MAX_KEYS`].
-#[derive(Debug, Default)]
-pub(super) struct Unwritten(HashSet<String>);
 
 impl Unwritten {
     pub(super) fn add(&mut self, payer: &str, tool: &Slug) {
