@@ -2,28 +2,26 @@
 //!
 //! It requests the host's documents and the challenge of a paid tool as they would. It pays for nothing.
 
+mod asker;
 mod heads;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::Bytes;
 use reqwest::{
-    Method, StatusCode, Url,
-    header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, HeaderValue, ORIGIN},
+    StatusCode, Url,
+    header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS},
 };
 use serde_json::Value;
-use tollhouse_call::{ReadinessClient, check_readiness};
+use tollhouse_call::check_readiness;
 use tollhouse_capability::{
     Guard, GuardSettings,
-    guard::{Fetch, FetchError, Fetched},
+    guard::{FetchError, Fetched},
 };
 use tollhouse_operate::finding::{Finding, Level};
 
-/// Longest time for each request.
-const WALL: Duration = Duration::from_secs(10);
-/// Most bytes of a document that are read.
-const BODY_BYTES: usize = 4 << 20;
+use self::asker::Asker;
+
 /// Longest description of a payment, in characters: facilitators refuse payments with longer ones.
 const DESCRIBED: usize = 500;
 /// Documents that are checked: path, expected kind, and the reason somebody wants it.
@@ -75,29 +73,7 @@ fn whom(url: &Url) -> Finding {
     }
 }
 
-/// Sends requests to the host that is checked, at any address: the guard's address rules do not apply.
-struct Asker {
-    guard: Guard,
-    client: ReadinessClient,
-    base: String,
-}
-
 impl Asker {
-    fn new(base: &Url) -> Result<Self, tollhouse_capability::guard::GuardError> {
-        let host = format!("{}:{}", base.host_str().unwrap_or_default(), base.port_or_known_default().unwrap_or_default());
-        let guard = Guard::new(GuardSettings { allow: vec![host], ..GuardSettings::default() })?;
-        let base = base.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { client: ReadinessClient::new(guard.clone(), &base)?, guard, base })
-    }
-
-    fn at(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
-    }
-
-    async fn get(&self, path: &str) -> Result<Fetched, FetchError> {
-        self.guard.fetch(Fetch::get(&self.at(path), WALL, BODY_BYTES)).await
-    }
-
     async fn reached(&self, url: &Url) -> Finding {
         let remedy = match url.scheme() {
             "https" => "look at its DNS, the proxy before it, and that its certificate is whole and not expired",
@@ -153,20 +129,6 @@ impl Asker {
             Err(error) => found.push(Finding::error("public", &error, "let the proxy before the host pass it on").of(&path)),
         }
         found
-    }
-
-    /// Sends an unpaid call, as a script of another site would.
-    async fn challenge(&self, path: &str) -> Result<Fetched, FetchError> {
-        self.post(path, "{}").await
-    }
-
-    async fn post(&self, path: &str, body: &str) -> Result<Fetched, FetchError> {
-        let url = self.at(path);
-        let body = Some(Bytes::copy_from_slice(body.as_bytes()));
-        let mut asked = Fetch { method: Method::POST, body, ..Fetch::get(&url, WALL, BODY_BYTES) };
-        asked.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        asked.headers.insert(ORIGIN, HeaderValue::from_static("https://a-page-elsewhere.example"));
-        self.guard.fetch(asked).await
     }
 
     async fn before_validation(&self, path: &str, body: &str) -> Finding {

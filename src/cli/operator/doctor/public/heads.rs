@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_capability::guard::{FetchError, Fetched};
 use tollhouse_operate::finding::Finding;
 
-use super::Asker;
+use super::asker::Asker;
 
 /// nginx's default maximum for a response head, in bytes (`proxy_buffer_size`, one page of memory).
 const STOCK: usize = 4 << 10;
