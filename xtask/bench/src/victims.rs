@@ -3,10 +3,10 @@
 //! An attacker uses all that one address may by default, over eight connections, or holds connections open.
 //! Prints whether two aims are met: a p99 below twice that without the attack, and at most 300 MB.
 
+mod attack;
 mod bounded;
 
 use std::{
-    collections::BTreeMap,
     fs,
     io::Write,
     net::{SocketAddr, TcpStream},
@@ -21,6 +21,7 @@ use std::{
 
 use serde_json::json;
 
+use self::attack::{Attack, JS_VICTIM, Met, PACE, PATIENCE, VICTIM, publish_with};
 use crate::{
     Failure, Options,
     client::{Client, Request},
@@ -31,8 +32,6 @@ use crate::{
 };
 
 pub(crate) const ENDPOINTS: usize = 10_000;
-/// The host's default limit for one address, in requests per second.
-const PACE: f64 = 100.0;
 /// Number of an attacker's connections.
 const ATTACKERS: usize = 8;
 /// Concurrent calls of the victims, half over HTTP and half over MCP.
@@ -50,32 +49,9 @@ const SHORT_ENDPOINTS: usize = 100;
 /// The host's promises during an attack from one address: maximum slowdown factor, and maximum memory in megabytes.
 const MOST_SLOWER: f64 = 2.0;
 const MOST_MB: u64 = 300;
-/// Maximum time that an attacker waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Maximum time that an attacker waits for an answer to a call that runs to its end.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
-
-/// The action of an attacker, repeated as long as possible.
-enum Attack {
-    /// Sends these requests in turn, at a rate per second.
-    Asks(Vec<Request>, f64),
-    /// Makes these calls at the same time, each on its own connection, and waits for all of them.
-    Calls(Vec<Request>),
-    /// Opens a number of connections, sends each these bytes, and then nothing.
-    Holds(usize, Vec<u8>),
-    /// Sends frames that belong to no request over a number of HTTP/2 connections.
-    Floods(usize, Flood),
-    /// Sends this over HTTP/2 as often as an address can, and reads no answers.
-    Hoards(Asked),
-    /// Sends this many requests per second, each from another address, which is a key of every limiter.
-    Moves(Request, f64),
-    /// Does all of these at the same time.
-    Together(Vec<Arc<Attack>>),
-}
-
-/// The outcome of an attack: answers by status. 0 stands for no answer, and for refused or closed connections.
-type Met = BTreeMap<u16, usize>;
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
@@ -159,10 +135,6 @@ pub(crate) fn write_tools(folder: &Path, count: usize) -> Result<(), Failure> {
     Ok(fs::write(place.join("tool.json"), own.to_string())?)
 }
 
-/// The tools that the victims call: a built-in one, and a handler.
-const VICTIM: &str = "receipt-echo-free";
-const JS_VICTIM: &str = "victim-in-javascript";
-
 /// Returns calls that keep workers busy for longer than the measurement, for victims that are
 /// handlers too.
 fn hogs(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
@@ -192,13 +164,6 @@ fn hogs(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
 
 fn publish(host: &Host, slug: &str, source: &str) -> Result<(), Failure> {
     publish_with(host, slug, source, &json!({ "cpuMs": 10_000 }))
-}
-
-fn publish_with(host: &Host, slug: &str, source: &str, limits: &serde_json::Value) -> Result<(), Failure> {
-    let handler = json!({ "source": source, "language": "js" });
-    let tool = json!({ "slug": slug, "title": slug, "priceUsd": 0, "handlerType": "js_request_response", "handler": handler, "limits": limits, "inputSchema": { "type": "object" } });
-    let publish = Request::post("/ai/endpoints/create", &tool.to_string()).with("x-admin-token", ADMIN_TOKEN);
-    Client::connect(host.address())?.expect_ok(&publish)
 }
 
 fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {

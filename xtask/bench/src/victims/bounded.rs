@@ -9,8 +9,11 @@ use std::{
 
 use serde_json::json;
 
-use super::{ADMIN_TOKEN, Attack, Client, Failure, Host, JS_VICTIM, Met, PACE, PATIENCE, Request, VICTIM, publish_with};
+use super::attack::{Attack, JS_VICTIM, Met, PACE, PATIENCE, VICTIM, publish_with};
 use crate::{
+    Failure,
+    client::{Client, Request},
+    host::{ADMIN_TOKEN, Host},
     http2::{Asked, Flood},
     mcp,
 };
