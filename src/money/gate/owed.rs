@@ -11,7 +11,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
-use tollhouse_replica::PAYMENTS_UNRESOLVED;
+use tollhouse_replica::SETTLED_BEFORE;
 use tollhouse_store::{Batch, Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, enter};
 
@@ -67,7 +67,7 @@ impl Gate {
     /// [`SettleError`]; then the handler must not run.
     pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
         enter(Stage::Settle);
-        if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
+        if !self.replica.may_write(SETTLED_BEFORE).await? {
             // A host of an earlier version could neither read the payment nor take it over.
             admission.release().await;
             let message = "hosts of an earlier version serve the store".to_owned();
