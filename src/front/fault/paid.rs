@@ -20,8 +20,9 @@ impl Fault {
         let fault = self.with("paymentId", json!(payment)).with("receiptId", json!(receipt)).with("runsLeft", json!(runs_left));
         let fault = fault.with("repeatUntil", json!(until));
         let fault = match cause {
-            PaidCause::Answered(answer) => fault.with("answer", shown(answer)),
-            PaidCause::Error(error) => fault.because(error),
+            Some(PaidCause::Answered(answer)) => fault.with("answer", shown(answer)),
+            Some(PaidCause::Error(error)) => fault.because(error),
+            None => fault,
         };
         match runs_left {
             0 => fault.hint("its receipt stands: ask the tool's builder, or whoever runs the host, for a refund of it"),
