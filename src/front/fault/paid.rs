@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollhouse_call::{CallError, Content, PaidCause, PaidFailure};
-use tollhouse_money::{StoredAnswer, Unanswered};
+use tollhouse_money::{SettlementNotice, StoredAnswer, Unanswered};
 
 use super::Fault;
 
@@ -42,6 +42,15 @@ impl Fault {
     #[must_use]
     pub fn unanswered(&self) -> Option<&Unanswered> {
         self.paid.as_deref().map(|failure| &failure.unanswered)
+    }
+
+    /// Returns the settle response for the payer: of a charge that bought no answer, or of a refused settlement.
+    #[must_use]
+    pub fn settlement(&self) -> Option<&SettlementNotice> {
+        match self.unanswered() {
+            Some(unanswered) => unanswered.notice.as_ref(),
+            None => self.challenge()?.failed.as_ref(),
+        }
     }
 }
 
