@@ -20,8 +20,8 @@ pub const ERROR_STATUS: &str = "error_status";
 pub struct PaidFailure {
     /// The details of the payment for the payer.
     pub unanswered: Unanswered,
-    /// Why there is no answer.
-    pub cause: PaidCause,
+    /// Why there is no answer. `None` if another host ran the tool, whose own caller gets the cause.
+    pub cause: Option<PaidCause>,
 }
 
 /// Why a call that was charged has no answer.

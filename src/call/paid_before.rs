@@ -67,7 +67,7 @@ impl Calls {
         // Whatever prevents the run, the payer is told that the payment was charged.
         let unanswered = self.gate.unanswered_by(&owed);
         let not_run = |error: CallError| {
-            let cause = PaidCause::Error(Box::new(error));
+            let cause = Some(PaidCause::Error(Box::new(error)));
             Some(Err(Arc::new(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered: unanswered.clone(), cause })))))
         };
         let checked = match parsed.check() {
@@ -131,7 +131,7 @@ impl Calls {
         let failed = task.failed(why.code, self.clock.now());
         self.record(task, Some(why), charged);
         self.write_behind.failed(super::write_behind::Failed { paid: Some(charged == Charge::Yes), ..failed });
-        CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause }))
+        CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: Some(cause) }))
     }
 }
 

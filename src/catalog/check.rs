@@ -75,6 +75,7 @@ impl Catalog {
         }
         problems.extend(draft.problems());
         problems.extend(self.payable(&draft.accepts).err());
+        problems.extend(self.known_to_all(draft.settle).await.err());
         let existing = match &slug {
             Some(slug) => self.shown(slug.as_str()).await.map_err(|error| vec![error.into()])?,
             None => None,

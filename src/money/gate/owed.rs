@@ -11,7 +11,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
-use tollhouse_replica::PAYMENTS_UNRESOLVED;
+use tollhouse_replica::SETTLED_BEFORE;
 use tollhouse_store::{Batch, Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, enter};
 
@@ -23,7 +23,7 @@ use super::{
     throttle::{Funds, Place, Running},
 };
 use crate::{
-    Delivery, NOT_SERVED, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED,
+    Delivery, NOT_SERVED, News, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED,
 };
 
 /// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
@@ -59,6 +59,16 @@ pub struct OwedRun {
     _claim: Option<Claim>,
 }
 
+/// The outcome of storing an answer.
+enum Delivered {
+    /// It is stored.
+    Kept(News),
+    /// The payment was refunded during the run, so it gets no answer.
+    Refunded,
+    /// The run belongs to another request by now, because this one seemed to be gone.
+    Lost,
+}
+
 impl Gate {
     /// Takes the money before the run. The run keeps its slot until it ends.
     ///
@@ -67,7 +77,7 @@ impl Gate {
     /// [`SettleError`]; then the handler must not run.
     pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
         enter(Stage::Settle);
-        if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
+        if !self.replica.may_write(SETTLED_BEFORE).await? {
             // A host of an earlier version could neither read the payment nor take it over.
             admission.release().await;
             let message = "hosts of an earlier version serve the store".to_owned();
@@ -151,7 +161,7 @@ impl Gate {
     }
 
     /// Returns the details for the payer of this record.
-    fn unanswered(&self, payment: PaymentId, record: &Record) -> Unanswered {
+    pub(super) fn unanswered(&self, payment: PaymentId, record: &Record) -> Unanswered {
         let owed = record.owed.clone().unwrap_or_default();
         Unanswered {
             payment,
@@ -238,7 +248,8 @@ impl OwedRun {
     ///
     /// # Errors
     ///
-    /// Errors of the store, with the details for the payer. The answer stays owed.
+    /// Errors of the store, with the details for the payer. The answer stays owed. If the payment was refunded during
+    /// the run, no runs are left for it.
     pub async fn deliver(mut self, answer: StoredAnswer, delivery: &Delivery) -> Result<StoredAnswer, (StoreError, Unanswered)> {
         enter(Stage::Commit);
         let Unanswered { payment: id, receipt, notice, .. } = self.told.clone();
@@ -249,12 +260,12 @@ impl OwedRun {
         let (gate_of, own, notice, receipt) = (&*gate, &id, &notice, &receipt);
         let delivering = update(&*gate.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == State::Owed && row.value.holder() == held);
-            let Some(row) = row else { return tx.answer::<_, StoreError>(None) };
+            let Some(row) = row else { return tx.answer::<_, StoreError>(Delivered::Lost) };
             if let Ok(id) = receipt.parse::<ReceiptId>()
                 && tx.get(&REFUNDS, &id).await?.is_some()
             {
-                // A refunded payment gets no answer. The next request with it is refused for that reason.
-                return tx.answer(None);
+                // The next request with it is refused for that reason.
+                return tx.answer(Delivered::Refunded);
             }
             let Some(paid) = gate_of.paid_receipt(receipt).await? else {
                 return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
@@ -272,17 +283,22 @@ impl OwedRun {
             gate_of.end(&mut tx, &row, &record);
             let (rows, news) = gate_of.finisher.deliver(paid, delivery);
             tx.append(rows);
-            tx.answer(Some(news))
+            tx.answer(Delivered::Kept(news))
         });
         let delivered = delivering.await;
         match delivered {
-            Ok(Some(news)) => {
+            Ok(Delivered::Kept(news)) => {
                 gate.finisher.announce(news);
                 self.end();
                 Ok(answer)
             }
-            // Another request ran it meanwhile, because this run seemed to be gone.
-            Ok(None) => {
+            Ok(Delivered::Refunded) => {
+                gate.withdraw_some(laid).await;
+                let told = Unanswered { runs_left: 0, ..self.told.clone() };
+                self.give_back(true).await;
+                Err((StoreError::Conflict, told))
+            }
+            Ok(Delivered::Lost) => {
                 gate.withdraw_some(laid).await;
                 self.end();
                 Err((StoreError::Conflict, self.told.clone()))

@@ -290,6 +290,13 @@ impl Record {
         Self { holder, replica: Some(replica.clone()), updated_ms: now.0, owed, ..self }
     }
 
+    /// Returns how many runs of an owed answer ended without one. A run in flight does not count, nor does the last one
+    /// if its host died during it.
+    pub(super) fn failed_runs(&self) -> u32 {
+        let runs = self.owed.as_ref().map_or(0, |owed| owed.runs);
+        runs.saturating_sub(u32::from(self.replica.is_some()))
+    }
+
     /// Reduces it to the fact that its nonce is spent, and by which transaction. It is kept forever, since it has no
     /// tail.
     pub(crate) fn spent(self) -> Self {

@@ -6,7 +6,7 @@ use tollhouse_store::Change;
 use super::*;
 
 /// Duration of a lease.
-const LEASE_MS: u64 = 3_000;
+pub(super) const LEASE_MS: u64 = 3_000;
 
 /// A follower without state.
 struct Nothing;
@@ -39,7 +39,7 @@ impl Bench {
     }
 
     /// Renews the lease. The test controls the clock, and decides when leases are renewed.
-    async fn renew(&self) {
+    pub(super) async fn renew(&self) {
         self.replica.follow(Arc::new(Nothing)).await.unwrap();
     }
 }
@@ -181,13 +181,19 @@ async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
 }
 
-/// Returns two hosts that share held balances, and a payer who can afford this many calls.
-async fn holding(calls: u64) -> (Bench, Bench, Payer) {
+/// Returns two hosts that have found each other to be of the newest version.
+pub(super) async fn two_of_the_newest_version() -> (Bench, Bench) {
     let (one, other) = two().await;
     pass(LEASE_MS, &[&one, &other]).await;
     for bench in [&one, &other] {
         assert!(bench.replica.may_write(PAYMENTS_UNRESOLVED).await.unwrap());
     }
+    (one, other)
+}
+
+/// Returns two hosts that share held balances, and a payer who can afford this many calls.
+async fn holding(calls: u64) -> (Bench, Bench, Payer) {
+    let (one, other) = two_of_the_newest_version().await;
     let payer = Payer::new(9);
     one.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
     (one, other, payer)
