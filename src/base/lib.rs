@@ -1,5 +1,5 @@
-//! Common basics: time, ids, error formatting, long work, durable files, rate limits, and deserializing JSON from
-//! clients.
+//! Common basics: time, ids, error formatting, long work, durable files, rate limits, deserializing JSON from clients,
+//! and JSON whose numbers keep their text.
 
 #![warn(missing_docs)]
 
@@ -10,6 +10,7 @@ pub mod causes;
 pub mod clock;
 #[cfg(test)]
 pub(crate) mod counted;
+pub mod exact;
 pub mod flaws;
 pub mod folder;
 pub mod id;

@@ -87,8 +87,8 @@ use tollhouse_tool::{Endpoint, Owner, SettleTime, Slug};
 pub use self::{
     agrees::check_catalogue,
     bundle::SPECIFIER,
-    check::Checked,
-    draft::{Draft, HandlerDraft},
+    check::{CheckBody, Checked},
+    draft::{Draft, HandlerDraft, KeepsResponse},
     entry::Entry,
     error::PublishError,
     find::Filled,
@@ -102,7 +102,7 @@ pub use self::{
     retired::Deleted,
     review::{Verdict, WaitingPlace},
     snapshot::{Counts, Filter, Reading, Snapshot},
-    source::object_of,
+    source::{object_of, response_hash},
     standing::By,
     trial::Tried,
 };

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use serde_json::{Map, Value};
+use tollhouse_base::exact::numbers;
 use tollhouse_capability::guard::addresses;
 use tollhouse_tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects};
 
@@ -70,10 +71,10 @@ fn odd(draft: &Draft) -> Vec<String> {
         warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
     }
     if let Some(HandlerDraft::Response { response }) = &draft.handler
-        && has_rounded_number(response)
+        && numbers(response.as_ref()).any(is_long)
     {
-        warnings
-            .push("a number in the response has more digits than a double holds and is rounded: write it as text to keep them".to_owned());
+        let reason = "it is answered as you wrote it, but most clients round it. Write it as text to keep its digits";
+        warnings.push(format!("a number in the response has more digits than a double holds: {reason}"));
     }
     let input = draft.input_schema.as_ref();
     for (name, schema) in [("inputSchema", input), ("outputSchema", draft.output_schema.as_ref())] {
@@ -108,14 +109,11 @@ fn unreachable(entry: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a value contains an integer that was too large for 64 bits when it was parsed.
-fn has_rounded_number(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= LARGEST_INTEGER),
-        Value::Array(items) => items.iter().any(has_rounded_number),
-        Value::Object(members) => members.values().any(has_rounded_number),
-        Value::Null | Value::Bool(_) | Value::String(_) => false,
-    }
+/// Returns whether a number is neither a 64-bit integer nor below 2^63.
+fn is_long(number: &[u8]) -> bool {
+    let number = str::from_utf8(number).unwrap_or_default();
+    let is_large = number.parse::<f64>().is_ok_and(|number| number.abs() >= LARGEST_INTEGER);
+    is_large && number.parse::<u64>().is_err() && number.parse::<i64>().is_err()
 }
 
 /// Returns whether a schema or one of its subschemas has a keyword.

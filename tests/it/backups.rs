@@ -132,16 +132,16 @@ async fn run(args: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-async fn back_up(data: &Path, to: &Path) -> Result<String, String> {
+pub(crate) async fn back_up(data: &Path, to: &Path) -> Result<String, String> {
     run(&["backup", "--to", to.to_str().unwrap(), "--data", data.to_str().unwrap()], &[]).await
 }
 
-async fn restore(from: &Path, data: &Path, env: &[(&str, &str)]) -> Result<String, String> {
+pub(crate) async fn restore(from: &Path, data: &Path, env: &[(&str, &str)]) -> Result<String, String> {
     run(&["restore", from.to_str().unwrap(), "--data", data.to_str().unwrap()], env).await
 }
 
 /// Creates a folder for a host with the keys of another one.
-fn folder_with_keys(of: &Path) -> TempDir {
+pub(crate) fn folder_with_keys(of: &Path) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
