@@ -184,6 +184,7 @@ impl CallError {
             Refusal::AnswerLost(payment) => Self::AnswerLost(payment),
             Refusal::AnswerExpired(payment) => Self::AnswerExpired(payment),
             Refusal::NoMoreRuns { payment, receipt } => Self::NoMoreRuns { payment, receipt },
+            Refusal::Reorganized(payment) => Self::SettlementUnknown(payment),
             Refusal::KeyRequired => Self::KeyRequired,
             Refusal::FacilitatorUnavailable(why) => Self::FacilitatorUnavailable(why),
             Refusal::Store(error) => Self::Store(error),

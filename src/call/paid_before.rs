@@ -77,7 +77,9 @@ impl Calls {
         let request = tollhouse_money::Request { binding: "", from: Some(task.from) };
         let owed = match self.gate.resume(owed, &terms, request).await {
             Ok(owed) => owed?,
-            Err(refusal @ Refusal::NoMoreRuns { .. }) => return Some(Err(Arc::new(self.refused(&terms, task.way, refusal)))),
+            Err(refusal @ (Refusal::NoMoreRuns { .. } | Refusal::Reorganized(_))) => {
+                return Some(Err(Arc::new(self.refused(&terms, task.way, refusal))));
+            }
             Err(refusal) => return not_run(self.refused(&terms, task.way, refusal)),
         };
         let tracked = self.in_flight.track(owed.payment());

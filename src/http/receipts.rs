@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::CalledBy;
 use tollhouse_front::{Caller, Code, Fault, names::shows_caller, offered};
-use tollhouse_money::{PaymentId, PaymentState, refund::Refund};
+use tollhouse_money::{PaymentId, PaymentState, ResettledSettlement, refund::Refund};
 
 use super::{
     page::PathParams,
@@ -52,6 +52,12 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
     }
     if let Some(reorganized) = proving.gate.reorganized(&id).await? {
         answer["settlement"] = json!({ "state": "reorganized", "transaction": reorganized.transaction(), "since": reorganized.at });
+        if let Some(lost) = reorganized.lost {
+            answer["settlement"]["lost"] = json!(lost);
+        }
+    } else if let Some(resettled) = proving.gate.resettled(&id).await? {
+        let ResettledSettlement { transaction, former, at } = resettled;
+        answer["settlement"] = json!({ "state": "settled", "transaction": transaction, "former": former, "since": at });
     }
     Ok(Json(answer))
 }

@@ -144,6 +144,12 @@ pub trait Facilitator: Send + Sync + 'static {
         SettleOutcome::Unknown("the facilitator in force has no chain to ask".to_owned())
     }
 
+    /// Looks up a payment whose transaction a reorganization of the chain has dropped, by its nonce. It moves nothing.
+    /// [`SettleOutcome::Lost`] means that the nonce is unused and that the payment can be settled again.
+    async fn find_again(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        self.look_up(payment, begun).await
+    }
+
     /// Its name: `simulated`, `http` or `evm`.
     fn name(&self) -> &'static str;
 

@@ -17,6 +17,7 @@ mod recent;
 mod reconcile;
 pub(super) mod record;
 mod recovery;
+mod resettle;
 mod retry;
 mod settle;
 pub(super) mod slowed;
@@ -55,7 +56,7 @@ use super::{
         funds::{PurseHold, Purses},
         gas::{Burner, GasHold, GasMeter},
         record::{OwedPayment, Record, Tail},
-        retry::{Lanes, Retry},
+        retry::{Lanes, Pass, Retry},
         throttle::{Place, Running, Throttle},
     },
     receipt::Kind,
@@ -217,6 +218,8 @@ pub struct Gate {
     /// Open settlements of this replica: the next lookup, and the number of lookups.
     open: Mutex<HashMap<PaymentId, Retry>>,
     lanes: Lanes,
+    /// How far unresolved settlements were looked up.
+    pass: Mutex<Pass>,
     /// Reservations of running calls.
     claims: Claims,
     /// Reservations of this process whose release has not reached the store yet.
@@ -262,6 +265,7 @@ impl Gate {
             twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             open: Mutex::default(),
             lanes: Lanes::default(),
+            pass: Mutex::default(),
             claims: Claims::default(),
             orphans: Mutex::default(),
         })

@@ -16,8 +16,11 @@
 //! [`Facilitator`] verify it.
 //!
 //! A `settling` record without an answer from the facilitator is looked up by sending the identical payload again.
-//! After a day (`--unresolved-hours`) it becomes `unresolved`, and an admin decides. Released and refused
+//! After a day (`--unresolved-hours`) it becomes `unresolved`, and the chain or an admin decides. Released and refused
 //! authorizations are unspent and may be used again.
+//!
+//! If a reorganization of the chain drops the transaction of a settled payment, its nonce is looked up: another
+//! transaction may have moved the money, or the payment is settled again.
 
 #![warn(missing_docs)]
 
@@ -85,7 +88,7 @@ pub use self::{
     offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
     refusal::{Refusal, SettleError},
-    reorganized::{ReorganizedSettlement, count_reorganized},
+    reorganized::{Loss, ReorganizedSettlement, ResettledSettlement, count_reorganized},
     route::{Due, RemoteRoutes, Route, RouteError, RouteProvider, Start, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind},
     terms::{SignedOffers, Terms, Way},

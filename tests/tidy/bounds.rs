@@ -96,6 +96,7 @@ const TABLES: &[(Bound, &[&str])] = &[
             "PAYOUT_RECEIPTS",
             "SENT_TRANSACTIONS",
             "REORGANIZED_SETTLEMENTS",
+            "RESETTLED_SETTLEMENTS",
             "CUSTOMERS",
         ],
     ),

@@ -73,6 +73,13 @@ impl From<&Running> for GasCaller {
     }
 }
 
+impl GasCaller {
+    /// Returns the caller of a settlement that is sent again. It has paid before, and its address is no longer known.
+    pub(super) fn again(burner: Burner) -> Self {
+        Self { burner, from: None, is_customer: true }
+    }
+}
+
 /// Why a run is refused whose settlement may burn gas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GasRefusal {
@@ -184,7 +191,8 @@ impl GasMeter {
             return if is_closed { Err(GasRefusal::Spent { wait }) } else { slowed(Bound::NewPayers, most, wait) };
         }
         state.is_used = true;
-        entry(&mut state.payers, &burner.payer, now).from = from;
+        let payer = entry(&mut state.payers, &burner.payer, now);
+        payer.from = from.or(payer.from);
         state.change(&burner, now, |burned| (burned.held, burned.runs) = (burned.held.saturating_add(gas), burned.runs + 1));
         drop(state);
         Ok(GasHold { meter: Arc::clone(self), burner, gas })

@@ -111,22 +111,25 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoMoreRuns`] if the payment was for a tool that is gone, or was refunded; a limit on runs in flight.
+    /// [`Refusal::NoMoreRuns`] if the payment was for a tool that is gone, was refunded, or is lost after a
+    /// reorganization; [`Refusal::Reorganized`] until it is settled again; a limit on runs in flight.
     pub async fn resume(self: &Arc<Self>, owed: OwedPayment, terms: &Terms, request: Request<'_>) -> Result<Option<OwedRun>, Refusal> {
         let OwedPayment { id, record } = owed;
         let receipt_id = record.receipt_id.clone().unwrap_or_default();
         let paid = self.paid_receipt(&receipt_id).await?;
-        let is_back = match &paid {
-            Some(paid) => {
-                let id = &paid.draft.receipt_id;
-                REFUNDS.get(&*self.store, id).await?.is_some() || REORGANIZED.get(&*self.store, id).await?.is_some()
-            }
-            None => false,
+        let Some(paid) = paid.filter(|paid| paid.draft.endpoint_id == terms.endpoint_id) else {
+            return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
         };
-        if is_back || paid.as_ref().is_none_or(|paid| paid.draft.endpoint_id != terms.endpoint_id) {
+        let receipt = paid.draft.receipt_id;
+        let reorganized = REORGANIZED.get(&*self.store, &receipt).await?;
+        let is_lost = reorganized.as_ref().is_some_and(|settlement| settlement.lost.is_some());
+        if is_lost || REFUNDS.get(&*self.store, &receipt).await?.is_some() {
             return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
         }
-        let payer = paid.and_then(|paid| paid.payer);
+        if reorganized.is_some() {
+            return Err(Refusal::Reorganized(id));
+        }
+        let payer = paid.payer;
         let running = Running {
             payer: payer.clone().unwrap_or_default(),
             tool: terms.slug.clone(),
@@ -143,6 +146,7 @@ impl Gate {
         let kind = if record.is_on_credit() { Kind::Credit } else { Kind::X402 };
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &PAYMENTS.own(id.clone(), *record), &renewed);
+        batch.absent(&REORGANIZED, &receipt);
         match batch.commit(&*self.store, Durability::Buffered).await {
             Ok(_) => {}
             Err(StoreError::Conflict) => return Ok(None),
@@ -198,7 +202,7 @@ impl Gate {
         Ok(is_recent && self.replica.living().await?.has(record.replica.as_ref()))
     }
 
-    async fn paid_receipt(&self, id: &str) -> Result<Option<receipt::Record>, StoreError> {
+    pub(super) async fn paid_receipt(&self, id: &str) -> Result<Option<receipt::Record>, StoreError> {
         let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
         let stored = receipt::paid(&*self.store, &id).await?;
         Ok(stored.and_then(|json| serde_json::from_slice(&json).ok()))

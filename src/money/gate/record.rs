@@ -37,8 +37,8 @@ pub enum State {
     Refused,
     /// The call ended without a result. Nothing was taken, and the authorization is unspent.
     Released,
-    /// Nobody reported within the configured time whether the money moved, and it is no longer looked up. The
-    /// authorization stays used until an admin decides.
+    /// Nobody reported within the configured time whether the money moved, and no facilitator is asked any more. The
+    /// authorization stays used until the chain or an admin decides.
     Unresolved,
     /// The money moved before the run, and the payer has no answer yet. The same payment runs the tool.
     Owed,

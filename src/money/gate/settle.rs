@@ -14,6 +14,7 @@ use super::{
     asked::asked,
     elsewhere,
     gas::Burner,
+    resettle,
     retry::Retry,
 };
 use crate::{
@@ -383,7 +384,8 @@ impl Gate {
                     return Err(unknown());
                 }
                 let slug = finished.news.events.iter().find_map(|event| event.endpoint_slug.as_ref());
-                tx.append(reorganized::watch(id, receipt_id, settlement, &finished.news.owner, slug));
+                let signed = settlement.evidence.as_ref().and_then(|_| resettle::signed(&intent, row.value.begun().at));
+                tx.append(reorganized::watch(id, receipt_id, settlement, (&finished.news.owner, slug), signed));
                 let network = network.as_deref().unwrap_or(&settlement.network);
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });

@@ -3,6 +3,7 @@
 mod gas;
 mod permits;
 mod recovery;
+mod reorganized;
 mod sending;
 mod signer;
 mod wallet;

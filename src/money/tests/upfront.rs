@@ -9,25 +9,25 @@ use crate::{Delivery, refund::Refunding};
 
 const RESULT: &str = "sha256:the hash of the result";
 
-fn upfront() -> Terms {
+pub(super) fn upfront() -> Terms {
     Terms { settle: SettleTime::Before, ..terms() }
 }
 
 /// Returns the payment of a v2 client that accepts the flow.
-fn pays(seed: u8, nonce: u64) -> Offered {
+pub(super) fn pays(seed: u8, nonce: u64) -> Offered {
     let payer = Payer::new(seed);
     let mut payload = payer.payload(&payer.authorization(nonce));
     payload["accepted"]["extra"]["paymentFlow"] = json!("upfront");
     offer(&payload)
 }
 
-fn closing() -> Vec<u8> {
+pub(super) fn closing() -> Vec<u8> {
     let mut closing: Closing = serde_json::from_slice(&draft()).unwrap();
     (closing.receipt.settle, closing.receipt.result_hash) = (SettleTime::Before, String::new());
     ReceiptFinisher::encode(&closing)
 }
 
-fn delivery(repeated: bool) -> Delivery {
+pub(super) fn delivery(repeated: bool) -> Delivery {
     let call = CallId::generate();
     Delivery { call, owner: Owner::Platform, version: terms().version, result_hash: RESULT.to_owned(), repeated, started_at: NOW }
 }
@@ -132,6 +132,25 @@ async fn unknown_settlement_runs_once_it_is_found_settled() {
     let told = bench.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert_eq!(stored(bench.admit_upfront(pays(1, 1)).await), told);
     bench.charged_once().await;
+}
+
+#[tokio::test]
+async fn unresolved_settlement_is_owed_once_it_is_found_paid() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::Unsure);
+    let unknown = bench.charge(pays(1, 1)).await.err();
+    let Some(SettleError::Unknown { payment }) = unknown else { panic!("{unknown:?}") };
+    bench.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
+    bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
+    assert_eq!(bench.state(&payment).await, Some(State::Unresolved));
+    assert!(matches!(bench.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "nothing runs before that is known");
+    let paid = Resolution::Paid { transaction: format!("0x{}", "ab".repeat(32)) };
+    assert_eq!(bench.gate.resolve_unresolved(&payment, &paid).await.unwrap().state, State::Owed);
+    assert_eq!(count_unresolved(&*bench.store, 10).await.unwrap(), 0);
+    let told = bench.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
+    assert_eq!(stored(bench.admit_upfront(pays(1, 1)).await), told);
+    assert_eq!((bench.state(&payment).await, bench.receipts().await.len()), (Some(State::Settled), 1));
 }
 
 #[tokio::test]

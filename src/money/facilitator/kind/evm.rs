@@ -260,8 +260,9 @@ impl EvmFacilitator {
             return Ok(Some(self.mined(payment, begun, &receipt, Duration::ZERO).await));
         }
         let pending: Option<Pending> = self.node.ask("eth_getTransactionByHash", json!([hash])).await?;
-        let Some(Pending { nonce }) = pending else { return Ok(None) };
-        if let Some(nonce) = nonce {
+        let Some(Pending { nonce, from }) = pending else { return Ok(None) };
+        // Somebody else may have sent it, with a nonce of its own.
+        if let Some(nonce) = nonce.filter(|_| from.is_none_or(|from| from == self.signer)) {
             let used: U64 = self.node.ask("eth_getTransactionCount", json!([self.signer, "latest"])).await?;
             if nonce < used {
                 // Another transaction with this nonce is in a block, so this one never will be, even if a node keeps
@@ -278,6 +279,7 @@ impl EvmFacilitator {
 #[derive(Deserialize)]
 struct Pending {
     nonce: Option<U64>,
+    from: Option<Address>,
 }
 
 fn invalid(told: Told) -> Verdict {
@@ -337,17 +339,25 @@ impl Facilitator for EvmFacilitator {
                 Err(error) => return SettleOutcome::Unknown(error.to_string()),
             }
         }
-        let judged = self.node.judge(payment, begun.at).await;
-        let SettleOutcome::Unknown(why) = &judged else { return judged };
-        let expired = payment.valid_before_secs().is_none_or(|until| self.clock.now().as_secs() >= until);
-        match self.node.spent_lately(payment).await {
-            Ok(false) if !expired => SettleOutcome::Lost(format!("no node has the transaction: {why}")),
-            _ => judged,
-        }
+        self.node.judge_again(payment, begun.at, self.clock.now()).await
     }
 
     async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         self.node.look_up(payment, begun).await
+    }
+
+    async fn find_again(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        let mut found = self.resolve(payment, begun).await;
+        let failed = Order::of(payment).ok().map(|order| order.codes().failed);
+        if matches!(&found, SettleOutcome::Refused { reason, .. } if Some(reason.as_str()) == failed) {
+            // The transaction was reverted, but the authorization is unused.
+            found = self.node.judge_again(payment, begun.at, self.clock.now()).await;
+        }
+        if matches!(found, SettleOutcome::Lost(_)) {
+            // The nonce of the dropped transaction is unused too.
+            self.desk.recount().await;
+        }
+        found
     }
 
     fn chain(&self) -> Option<Arc<dyn ChainView>> {
