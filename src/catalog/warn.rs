@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 use tollhouse_base::exact::numbers;
 use tollhouse_capability::guard::addresses;
-use tollhouse_tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects};
+use tollhouse_money::Network;
+use tollhouse_tool::{CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
 
 use super::{Catalog, Draft, HandlerDraft};
 use crate::safety::{Reach, line_of_code_from_strings, reaches};
@@ -27,14 +28,34 @@ impl Catalog {
         }
     }
 
-    /// Returns warnings about a draft that would become `endpoint`: those about rights, and those
-    /// about other oddities.
+    /// Returns warnings about networks on which a call of `endpoint` brings less than its
+    /// settlement costs the host.
+    #[must_use]
+    pub fn price_warnings(&self, endpoint: &Endpoint) -> Vec<String> {
+        if endpoint.most_usd().is_zero() {
+            return vec![];
+        }
+        let underpaid = self.payment.underpaid_on(endpoint.most_usd(), &endpoint.accepts);
+        let warning = |(network, least): (&Network, MicroUsd)| {
+            format!(
+                "a price below {least} USD costs the host more gas than it earns on {}, so it takes few such calls an hour there (then 429): \
+                 let callers pay with developer credit, do more work per call for a higher price, or ask the operator to settle \
+                 with an `http` facilitator",
+                network.name
+            )
+        };
+        underpaid.into_iter().map(warning).collect()
+    }
+
+    /// Returns warnings about a draft that would become `endpoint`: those about rights, those
+    /// about other oddities, and those about its price.
     pub(super) async fn warnings_of(&self, draft: &Draft, endpoint: &Endpoint) -> Vec<String> {
         let mut warnings = match &draft.handler {
             Some(HandlerDraft::Source { source, .. }) => self.reached(endpoint, source.clone()).await,
             Some(HandlerDraft::Response { .. }) | None => vec![],
         };
         warnings.extend(odd(draft));
+        warnings.extend(self.price_warnings(endpoint));
         warnings
     }
 

@@ -146,7 +146,9 @@ async fn create(
     let owner = whose(&publishing, &caller, named).await?;
     let live = turn.during(publishing.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
-    Ok(changed(&publishing, &live, &publishing.catalog.warnings(&live.endpoint).await))
+    let mut warnings = publishing.catalog.warnings(&live.endpoint).await;
+    warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
+    Ok(changed(&publishing, &live, &warnings))
 }
 
 /// Returns the owner of a new tool: the builder who uploads it, or the builder that the admin names.
@@ -193,9 +195,13 @@ async fn update(
     patch.via = Some(via);
     let slug = managed.shown.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
+    let is_priced_anew = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
     let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
-    let warnings = if reaches_anew { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
+    let mut warnings = if reaches_anew { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
+    if is_priced_anew {
+        warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
+    }
     Ok(changed(&publishing, &live, &warnings))
 }
 
@@ -269,7 +275,8 @@ pub(super) fn owned(publishing: &Publishing, live: &Shown) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url) }))
 }
 
-/// Returns the record after a change, with warnings about capabilities that the handler uses but was not granted.
+/// Returns the record after a change, with warnings about capabilities that the handler uses but was not granted, and
+/// about its price.
 fn changed(publishing: &Publishing, live: &Shown, warnings: &[String]) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url), "warnings": warnings }))
 }

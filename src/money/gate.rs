@@ -47,14 +47,14 @@ pub use self::{
     unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
 };
 use super::{
-    Accepted, BurnedGas, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment,
-    PaymentConfig, PaymentId, PaymentState, Refusal, StoredAnswer, Terms, Way, WireVersion,
+    Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
+    PaymentId, PaymentState, Refusal, StoredAnswer, Terms, Way, WireVersion,
     credit::Hold,
     gate::{
         alarms::Alarms,
         claims::{Claim, Claims},
         funds::{PurseHold, Purses},
-        gas::{Burner, GasHold, GasMeter},
+        gas::{Burner, CountedGas, GasHold, GasMeter},
         record::{OwedPayment, Record, Tail},
         retry::{Lanes, Pass, Retry},
         throttle::{Place, Running, Throttle},
@@ -165,8 +165,8 @@ struct OpenRun {
     running: Option<Running>,
     /// The parties for which its gas counts.
     burner: Burner,
-    /// Gas burned by its transactions so far.
-    burned: Option<BurnedGas>,
+    /// Gas of its transactions that was counted as burned so far.
+    burned: Vec<CountedGas>,
     /// Held because the money may still move.
     purse: Option<PurseHold>,
     /// Held because gas may still be burned.

@@ -55,7 +55,7 @@ mod unresolved;
 mod x402;
 
 pub use self::{
-    accept::{Accepted, ConfigError, PaymentConfig, UNRESOLVED_AFTER},
+    accept::{Accepted, ConfigError, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
     asset::Asset,
     begun::Begun,
     binding::binding,
@@ -65,7 +65,7 @@ pub use self::{
         MovementKind, MovementPlace, Movements, Once, OverBudget, Revoked, SetBy,
     },
     facilitator::{
-        BurnedGas, Facilitator, SettleOutcome, Unprepared, Verdict,
+        BurnedGas, Facilitator, SettleOutcome, SettlementGas, Unprepared, Verdict,
         by_network::Facilitators,
         kind::{
             FacilitatorAccess, FacilitatorKind, Means, Reached, Site,

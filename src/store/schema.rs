@@ -74,8 +74,9 @@ tables! {
     FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// Uses of rate limits and failures of callers, by period and key, counted across all replicas.
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
-    /// Gas burned by settlements that paid nothing, and the number of reverted ones, per five minutes: by payer, payer
-    /// address, builder, and in total.
+    /// Gas burned by settlements that paid nothing, gas of underpaid ones, and the number of reverted ones, per five
+    /// minutes: by payer, caller's address, builder, and in total. Also the payments whose burned gas was counted, with
+    /// the parties for which it was.
     BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has gone by");
     /// Payers with a settlement in the host's own transaction, per week: payer, `/`, tool.
     CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");

@@ -233,14 +233,14 @@ impl Gate {
     fn count_gas(&self, row: &Undone, payment: &Payment, facilitator: &dyn Facilitator, outcome: &SettleOutcome) {
         let (id, burner) = (&row.value.settlement.payment, burner(row, payment));
         if let Some(burned) = facilitator.take_burned(id) {
-            self.gas.burned(&burner, burned);
+            let counted = self.gas.burned(&burner, burned);
             if matches!(outcome, SettleOutcome::Settled(_)) {
                 // Another transaction moved the money, so the reverted one was not the payer's fault.
-                self.gas.excuse(&burner, burned);
+                self.gas.excuse(counted);
             }
         }
-        if let Some(excess) = facilitator.take_excess(id) {
-            self.gas.exceeded(&burner, excess);
+        if let Some(used) = facilitator.take_used(id) {
+            self.gas.settled(&burner, used, self.is_underpaid(payment));
         }
     }
 
@@ -365,7 +365,7 @@ impl Gate {
 
 /// Returns the parties for which the gas of a payment counts that is sent again.
 fn burner(row: &Undone, payment: &Payment) -> Burner {
-    Burner { payer: payment.payer(), builder: Some(row.value.owner().share().to_owned()) }
+    Burner { builder: Some(row.value.owner().share().to_owned()), ..Burner::of_payer(payment.payer()) }
 }
 
 fn unknown(why: &str) -> SettleOutcome {

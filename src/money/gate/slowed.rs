@@ -50,6 +50,11 @@ pub enum Bound {
     /// Gas burned by settlements for one builder's tools.
     #[error("settlements of this builder's tools have burned too much gas in the last hour without paying")]
     OwnerGas,
+    /// Gas of settlements that bring less than it costs.
+    #[error(
+        "settlements of such small amounts cost more gas than they bring, and have used all the gas for them in the last hour; pay with developer credit"
+    )]
+    Underpaid,
     /// Reverted settlements of one payer.
     #[error("too many settlements of yours were reverted in the last hour")]
     Reverts,
@@ -63,6 +68,7 @@ impl Bound {
             Self::Payer | Self::Address | Self::Tool(_) => "failed-runs",
             Self::Unproven | Self::Balance => "runs-under-way",
             Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas => "burned-gas",
+            Self::Underpaid => "underpaid-gas",
             Self::Reverts => "reverted-settlements",
         }
     }
@@ -75,7 +81,7 @@ impl Bound {
             Self::Tool(_) => "tool",
             Self::Unproven => "unproven",
             Self::Balance => "balance",
-            Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas | Self::Reverts => "gas",
+            Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas | Self::Underpaid | Self::Reverts => "gas",
         }
     }
 }

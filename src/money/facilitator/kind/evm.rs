@@ -35,7 +35,7 @@ use self::{
     transaction::Call,
 };
 use crate::{
-    Asset, Begun, BurnedGas, ConfigError, Facilitator, Network, Payment, PaymentId, SettleOutcome, Unprepared, Verdict,
+    Asset, Begun, BurnedGas, ConfigError, Facilitator, Network, Payment, PaymentId, SettleOutcome, SettlementGas, Unprepared, Verdict,
     facilitator::{
         chain::{
             events::Receipt,
@@ -223,11 +223,9 @@ impl EvmFacilitator {
         }
         if order.made_by(receipt, payment.asset) {
             // A payment signed by a key costs what the token's code needs. Only a contract can choose to use more.
-            let may_exceed = payment.tried_gas().is_none_or(|tried| tried.by_contract);
+            let by_contract = payment.tried_gas().is_none_or(|tried| tried.by_contract);
             let settled = |receipt: &Receipt| {
-                if may_exceed {
-                    self.gas.paid(payment.id(), receipt);
-                }
+                self.gas.settled(payment.id(), receipt, by_contract);
                 SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()).seen_in(receipt, false))
             };
             if self.node.confirmations() <= 1 {
@@ -307,8 +305,8 @@ impl Facilitator for EvmFacilitator {
         self.gas.take_burned(payment)
     }
 
-    fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
-        self.gas.take_excess(payment)
+    fn take_used(&self, payment: &PaymentId) -> Option<SettlementGas> {
+        self.gas.take_used(payment)
     }
 
     async fn prepare(&self, payment: &Payment) -> Result<Option<String>, Unprepared> {
