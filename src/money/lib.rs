@@ -82,7 +82,7 @@ pub use self::{
     },
     limits::{FailedRuns, GasLimits, OwedLimits},
     network::{Family, Network, checked_address},
-    offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
+    offered::{CredentialLookup, CredentialObserver, CreditOffer, Offered, WireVersion},
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
     refusal::{Refusal, SettleError},
     reorganized::{ReorganizedSettlement, count_reorganized},
