@@ -16,7 +16,7 @@
 //! [`Facilitator`] verify it.
 //!
 //! A `settling` record without an answer from the facilitator is looked up by sending the identical payload again.
-//! After a day (`--unresolved-hours`) it becomes `unresolved`, and an admin decides. Released and refused
+//! After a day (`--unresolved-after-ms`) it becomes `unresolved`, and an admin decides. Released and refused
 //! authorizations are unspent and may be used again.
 
 #![warn(missing_docs)]
