@@ -36,7 +36,7 @@ fn ports(text: &str) -> Vec<(usize, u32)> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
     let found = lines.flat_map(|(index, line)| {
         let digits = forms.iter().flat_map(move |form| form.captures_iter(line).filter_map(|found| found.get(1)));
-        digits.filter_map(move |digits| Some((index + 1, digits.as_str().parse().ok()?)))
+        digits.filter_map(move |digits| Some((index + 1, digits.as_str().parse::<u32>().ok()?)))
     });
     found.filter(|(_, port)| !HARMLESS.contains(port)).collect()
 }
