@@ -28,9 +28,9 @@ const OWN: &str = "tests/tidy/ports.rs";
 /// Returns the ports of addresses of this machine and of flags, with their lines.
 fn ports(text: &str) -> Vec<(usize, u32)> {
     let forms = [
-        r"(?:127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\]|LOCALHOST|UNSPECIFIED)(?::|\)?, ?)(\d+)",
-        r#""(?:--port|-p)", "(\d+)""#,
-        r"\[127, 0, 0, 1\]\)?, (\d+)",
+        r"(?:127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\]|LOCALHOST|UNSPECIFIED)(?::|\)?, ?)([0-9]+)",
+        r#""(?:--port|-p)", "([0-9]+)""#,
+        r"\[127, 0, 0, 1\]\)?, ([0-9]+)",
     ];
     let forms = forms.map(|form| Regex::new(form).expect("the form is valid"));
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
