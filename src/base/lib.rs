@@ -5,6 +5,7 @@
 
 pub mod amounts;
 pub mod aside;
+pub mod attempts;
 pub mod behalf;
 pub mod causes;
 pub mod clock;

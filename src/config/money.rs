@@ -33,8 +33,8 @@ const DEFAULT_CONFIRMATIONS: u64 = 1;
 /// Maximum number of blocks, because a call waits for them for at most a minute.
 const MOST_CONFIRMATIONS: u64 = 64;
 
-/// Maximum hours to keep asking how a settlement ended: a year.
-const MOST_UNRESOLVED_HOURS: u64 = 8_760;
+/// Maximum time to look up how a settlement ended, in milliseconds: a year.
+const MOST_UNRESOLVED_AFTER_MS: u64 = 365 * 24 * 60 * 60 * 1_000;
 
 /// Default validity of a quote, in milliseconds.
 const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
@@ -121,9 +121,9 @@ pub struct MoneyFlags {
     /// The same for single networks, each as `NETWORK=USD`
     #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
     pub network_least_settlement_usd: Vec<String>,
-    /// Hours for which a settlement whose end nobody tells is asked about; then it is `unresolved`, and an admin decides [default: 24]
-    #[arg(long, env = "TOLLHOUSE_UNRESOLVED_HOURS", value_parser = clap::value_parser!(u64).range(1..=MOST_UNRESOLVED_HOURS))]
-    pub unresolved_hours: Option<u64>,
+    /// Time for which a settlement whose end nobody tells is looked up, in ms, at most a year; then it is `unresolved`, and an admin decides [default: 86400000]
+    #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_UNRESOLVED_AFTER_MS))]
+    pub unresolved_after_ms: Option<u64>,
     /// Runs for one payment that was settled before the run, the first among them; a run that fails can be repeated [default: 10]
     #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MOST_PAID_RUNS))]
     pub paid_runs: Option<u32>,
@@ -271,8 +271,8 @@ impl MoneyFlags {
             networks,
             gas,
             unresolved_after: self
-                .unresolved_hours
-                .map_or(UNRESOLVED_AFTER, |hours| Duration::from_secs(hours.clamp(1, MOST_UNRESOLVED_HOURS) * 60 * 60)),
+                .unresolved_after_ms
+                .map_or(UNRESOLVED_AFTER, |ms| Duration::from_millis(ms.clamp(1, MOST_UNRESOLVED_AFTER_MS))),
             owed,
             access,
             gas_key,

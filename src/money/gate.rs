@@ -358,11 +358,12 @@ impl Gate {
         }
     }
 
-    /// Finds the credit with this token. Notifies `observer` if there is none.
-    async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, StoreError> {
+    /// Finds the credit with this token, once `observer` permits it.
+    async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, Refusal> {
+        let lookup = if let Some(observer) = observer { Some(observer.begin().await?) } else { None };
         let credit = self.credits.find(token).await?;
-        if let (None, Some(observer)) = (&credit, observer) {
-            observer.saw_wrong();
+        if let (None, Some(lookup)) = (&credit, lookup) {
+            lookup.saw_wrong();
         }
         Ok(credit)
     }

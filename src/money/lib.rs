@@ -16,7 +16,7 @@
 //! [`Facilitator`] verify it.
 //!
 //! A `settling` record without an answer from the facilitator is looked up by sending the identical payload again.
-//! After a day (`--unresolved-hours`) it becomes `unresolved`, and the chain or an admin decides. Released and refused
+//! After a day (`--unresolved-after-ms`) it becomes `unresolved`, and the chain or an admin decides. Released and refused
 //! authorizations are unspent and may be used again.
 //!
 //! If a reorganization of the chain drops the transaction of a settled payment, its nonce is looked up: another
@@ -85,7 +85,7 @@ pub use self::{
     },
     limits::{FailedRuns, GasLimits, OwedLimits},
     network::{Family, Network, checked_address},
-    offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
+    offered::{CredentialLookup, CredentialObserver, CreditOffer, Offered, WireVersion},
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
     refusal::{Refusal, SettleError},
     reorganized::{Loss, ReorganizedSettlement, ResettledSettlement, count_reorganized},

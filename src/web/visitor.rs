@@ -21,7 +21,7 @@ use tollhouse_base::{
     id::RequestId,
     share::Turn,
 };
-use tollhouse_front::{ByPage, Code, Fault, Sender, code_of, names, peer};
+use tollhouse_front::{ByPage, Code, CredentialCheck, Fault, Sender, code_of, names, peer};
 use tollhouse_tool::WithResponse;
 use tower::ServiceExt as _;
 
@@ -121,9 +121,13 @@ impl Visitor {
         self.services.shared.limits.may_show_credential(self.sender)
     }
 
-    /// Counts a refused credential.
-    pub(super) fn wrong_credential(&self, refused: &Fault) {
-        self.services.shared.limits.wrong_credential(self.sender, refused);
+    /// Begins the check of a credential that the visitor has entered.
+    ///
+    /// # Errors
+    ///
+    /// 429 if their address has shown wrong credentials too often.
+    pub(super) async fn begin_check(&self) -> Result<CredentialCheck, Fault> {
+        self.services.shared.limits.begin_check(self.sender).await
     }
 
     /// Returns the visitor with this credential.
@@ -322,7 +326,7 @@ impl Visitor {
         if code_of(&self.ask(Method::GET, own(session.kind), None).await) != Some(Code::Unauthorized) {
             return false;
         }
-        self.wrong_credential(&Code::Unauthorized.into());
+        self.services.shared.limits.count_wrong(self.sender);
         if let Err(error) = self.services.sessions.end(&session.owner, &session.name).await {
             tracing::warn!(%error, "a session whose credential is worth nothing stays until it is unused");
         }

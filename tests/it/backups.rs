@@ -126,7 +126,7 @@ impl Scene {
 /// Runs a command. Returns its output as `Ok` if it succeeded, and as `Err` otherwise.
 async fn run(args: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
     let mut command = tollhouse();
-    command.args(args).envs(env.iter().copied()).current_dir(std::env::temp_dir());
+    command.args(args).envs(env.iter().copied());
     let output = spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

@@ -5,6 +5,7 @@ mod engine;
 mod profile;
 mod public;
 mod told;
+mod unresolved;
 
 use std::{collections::BTreeSet, error::Error, path::PathBuf};
 
@@ -81,6 +82,7 @@ async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>>
         Ok(home) => {
             told.add(volume::examine(&home.data, home.store.kept_free_bytes))?;
             told.add(modes::examine(&home.data, &named_keys(&flags)))?;
+            told.add(unresolved::examine(&home.data).await)?;
         }
         Err(error) => told.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
     }

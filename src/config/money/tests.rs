@@ -119,9 +119,9 @@ fn the_file_names_one_network_or_a_list() {
 
 #[test]
 fn settlements_are_asked_about_for_a_day_or_as_long_as_is_set() {
-    for (unresolved_hours, hours) in [(None, 24), (Some(1), 1), (Some(48), 48)] {
-        let settings = resolved(MoneyFlags { unresolved_hours, ..MoneyFlags::default() }).unwrap();
-        assert_eq!(settings.unresolved_after, Duration::from_secs(hours * 60 * 60));
+    for (unresolved_after_ms, ms) in [(None, 24 * 60 * 60 * 1_000), (Some(1), 1), (Some(5_000), 5_000)] {
+        let settings = resolved(MoneyFlags { unresolved_after_ms, ..MoneyFlags::default() }).unwrap();
+        assert_eq!(settings.unresolved_after, Duration::from_millis(ms));
     }
 }
 

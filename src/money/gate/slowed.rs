@@ -18,7 +18,7 @@ pub struct Slowed {
     pub wait: Duration,
 }
 
-/// A limit on runs that nobody pays for.
+/// A limit on runs that nobody pays for, or that a wrong credential is to pay for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Bound {
     /// Unpaid runs of one payer.
@@ -58,6 +58,9 @@ pub enum Bound {
     /// Reverted settlements of one payer.
     #[error("too many settlements of yours were reverted in the last hour")]
     Reverts,
+    /// Wrong credentials from one address, among them tokens of credits.
+    #[error("too many wrong credentials came from your address in the last minute")]
+    Credentials,
 }
 
 impl Bound {
@@ -70,6 +73,7 @@ impl Bound {
             Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas => "burned-gas",
             Self::Underpaid => "underpaid-gas",
             Self::Reverts => "reverted-settlements",
+            Self::Credentials => "credentials",
         }
     }
 
@@ -77,7 +81,7 @@ impl Bound {
     pub(crate) fn metric(&self) -> &'static str {
         match self {
             Self::Payer => "payer",
-            Self::Address => "address",
+            Self::Address | Self::Credentials => "address",
             Self::Tool(_) => "tool",
             Self::Unproven => "unproven",
             Self::Balance => "balance",

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Payment, PaymentId, SettleError, SettleOutcome, State,
     facilitator::{settlement, view::ChainError},
-    unresolved::UNRESOLVED,
+    unresolved::{UNRESOLVED, count_unresolved},
 };
 
 /// Reason of the refusal if an admin declares a payment unpaid.
@@ -169,6 +169,17 @@ impl Gate {
             settlements.extend(read.and_then(|row| self.described(&row.key, &row.value)));
         }
         Ok(settlements)
+    }
+
+    /// Returns the number of unresolved settlements and when the oldest began. Reads at most `most` of them.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub async fn summarize_unresolved(&self, most: usize) -> Result<(usize, Option<Timestamp>), StoreError> {
+        let count = count_unresolved(&*self.store, most).await?;
+        let oldest = self.unresolved(None, most).await?.iter().map(|settlement| settlement.since).min();
+        Ok((count, oldest))
     }
 
     /// Resolves a settlement as an admin decides.
