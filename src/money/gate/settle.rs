@@ -170,7 +170,7 @@ impl Gate {
     }
 
     /// Returns whether a payment is below the least amount that covers the gas of its settlement.
-    fn is_underpaid(&self, payment: &Payment) -> bool {
+    pub(super) fn is_underpaid(&self, payment: &Payment) -> bool {
         is_underpaid(payment, self.config.least_settlement(payment.asset.network))
     }
 

@@ -159,7 +159,7 @@ async fn unused_authorization_is_sent_again_and_settled() {
     // Its new block is watched too.
     drop_block(&bench, &node, &gate).await;
     let settlement = gate.reorganized(&receipt).await.unwrap().unwrap();
-    assert_eq!((settlement.transaction(), settlement.settlement.former), (again.as_str(), vec![transaction]));
+    assert_eq!((settlement.transaction(), &settlement.settlement.former), (again.as_str(), &vec![transaction]));
 }
 
 #[tokio::test]
