@@ -1,167 +1,142 @@
-//! Compares [`schemas`](crate::schemas) with the schemas that were kept by hand.
+//! Reads real responses with the types, and writes them again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::schemas;
+use crate::*;
 
-/// Schemas that have a new name: the old one and the new one.
-const RENAMED: &[(&str, &str)] = &[
-    ("Applicant", "RegistrationRequest"),
-    ("Attestation", "SafetyAttestation"),
-    ("Brief", "EndpointSummary"),
-    ("BriefPage", "EndpointSummaryPage"),
-    ("BuilderAnswer", "BuilderResponse"),
-    ("BuilderInList", "BuilderListEntry"),
-    ("BuilderKey", "BuilderKeyResponse"),
-    ("CalledOfLate", "RecentUsage"),
-    ("Conversion", "ConversionQuote"),
-    ("ConversionDraft", "ConversionRequest"),
-    ("CreditAnswer", "CreditResponse"),
-    ("CreditDraft", "MintCreditRequest"),
-    ("CreditMinted", "MintCreditResponse"),
-    ("CreditRead", "CreditsResponse"),
-    ("Decided", "DecisionRecord"),
-    ("DryRun", "DryRunRequest"),
-    ("DryRunEnded", "DryRunResponse"),
-    ("EndpointChanged", "EndpointChangeResponse"),
-    ("EndpointCheck", "EndpointCheckRequest"),
-    ("EndpointChecked", "EndpointCheckResponse"),
-    ("EndpointDeleted", "DeleteEndpointResponse"),
-    ("EndpointInspected", "EndpointResponse"),
-    ("EndpointOwned", "OwnEndpointResponse"),
-    ("EndpointSource", "EndpointSourceResponse"),
-    ("FaucetDraft", "FaucetRequest"),
-    ("Holding", "TokenAmount"),
-    ("Invoke", "InvokeRequest"),
-    ("Invoked", "InvokeResponse"),
-    ("JsonRpc", "JsonRpcMessage"),
-    ("KeySet", "JsonWebKeySet"),
-    ("LedgerBalance", "SimulatedBalance"),
-    ("Movement", "CreditMovement"),
-    ("NamedBuilder", "BuilderRef"),
-    ("NewSecret", "SetSecretRequest"),
-    ("OpenApi", "OpenApiDocument"),
-    ("PaymentAnswer", "PaymentResponse"),
-    ("PayoutAnswer", "PayoutResponse"),
-    ("PayoutMade", "CreatePayoutResponse"),
-    ("PayoutPageOfAll", "AllPayoutsPage"),
-    ("PayoutReceipts", "PayoutReceiptPage"),
-    ("PayoutSettingsAnswer", "PayoutSettingsResponse"),
-    ("PolicyAnswer", "PolicyResponse"),
-    ("PolicyChecked", "PolicyCheckResponse"),
-    ("QuoteDraft", "QuoteRequest"),
-    ("ReceiptAnswer", "ReceiptResponse"),
-    ("RefundDraft", "RefundRequest"),
-    ("RefundGiven", "RefundResponse"),
-    ("Registered", "RegistrationResponse"),
-    ("Rescanned", "RescanResponse"),
-    ("Resolution", "SettlementVerdict"),
-    ("RevenueLine", "RevenueTotals"),
-    ("Rotation", "KeyRotationResponse"),
-    ("Runtime", "RuntimeStats"),
-    ("SafetyPolicy", "SafetyPolicyResponse"),
-    ("SecretRemoved", "RemoveSecretResponse"),
-    ("SecretSet", "SecretResponse"),
-    ("SellerDraft", "SellerQuoteRequest"),
-    ("Usage", "DailyUsage"),
-    ("WaitingReview", "PendingReview"),
-];
-
-/// Returns the schemas that were kept by hand, by their new names.
-fn kept() -> BTreeMap<String, Value> {
-    let file = include_str!("../http/documents/schemas.json");
-    let renamed: BTreeMap<_, _> = RENAMED.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect();
-    let mut file: Value = serde_json::from_str(file).unwrap();
-    rename(&mut file, &renamed);
-    let schemas = file["schemas"].as_object().unwrap();
-    schemas.iter().map(|(name, schema)| (renamed.get(name).unwrap_or(name).clone(), schema.clone())).collect()
+/// Reads JSON as a `T` and writes it again.
+fn rewrite<T: Serialize + DeserializeOwned>(json: Value) -> Result<Value, serde_json::Error> {
+    serde_json::to_value(serde_json::from_value::<T>(json)?)
 }
 
-fn rename(value: &mut Value, renamed: &BTreeMap<String, String>) {
-    match value {
-        Value::Object(members) => {
-            if let Some(new) = members.get("$ref").and_then(|to| renamed.get(to.as_str()?.rsplit('/').next()?)) {
-                members["$ref"] = json!(format!("#/components/schemas/{new}"));
+/// Declares the response type of each operation.
+macro_rules! operations {
+    ($($operation:literal => $response:ident,)*) => {
+        fn rewrite_response(operation: &str, json: Value) -> Option<Result<Value, serde_json::Error>> {
+            match operation {
+                $($operation => Some(rewrite::<$response>(json)),)*
+                _ => None,
             }
-            members.values_mut().for_each(|value| rename(value, renamed));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, renamed)),
-        _ => {}
-    }
+    };
 }
 
-/// Brings schemas that accept the same values into the same form.
-fn normalize(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            members.values_mut().for_each(normalize);
-            members.remove("description");
-            if !members.contains_key("properties") && members.get("additionalProperties") == Some(&json!(true)) {
-                members.remove("additionalProperties");
-            }
-            if members.contains_key("enum") || members.contains_key("const") {
-                members.remove("type");
-            }
-            if let Some(Value::Array(options)) = members.get("anyOf").cloned()
-                && let [first, second] = &options[..]
-                && *second == json!({ "type": "null" })
-                && let Some(values) = first.get("enum").and_then(Value::as_array)
-            {
-                let values: Vec<_> = values.iter().cloned().chain([Value::Null]).collect();
-                members.remove("anyOf");
-                members.insert("enum".to_owned(), values.into());
-            }
-            for name in ["required", "enum", "anyOf", "type"] {
-                if let Some(Value::Array(items)) = members.get_mut(name) {
-                    items.sort_by_key(Value::to_string);
-                }
-            }
-            members.sort_keys();
-        }
-        Value::Array(items) => items.iter_mut().for_each(normalize),
-        _ => {}
-    }
-}
-
-/// Lists the differences of two schemas, one a line.
-fn differences(at: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            for name in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
-                let at = format!("{at}/{name}");
-                match (old.get(name), new.get(name)) {
-                    (Some(old), Some(new)) => differences(&at, old, new, found),
-                    (Some(old), None) => found.push(format!("{at}: no longer {old}")),
-                    (None, Some(new)) => found.push(format!("{at}: now {new}")),
-                    (None, None) => {}
-                }
-            }
-        }
-        (Value::Array(olds), Value::Array(news)) if olds.len() == news.len() => {
-            for (index, (old, new)) in olds.iter().zip(news).enumerate() {
-                differences(&format!("{at}/{index}"), old, new, found);
-            }
-        }
-        _ if old != new => found.push(format!("{at}: {old} is now {new}")),
-        _ => {}
-    }
+operations! {
+    "checkEndpoint" => EndpointCheckResponse,
+    "checkPolicy" => PolicyCheckResponse,
+    "createEndpoint" => EndpointChangeResponse,
+    "decidePayout" => PayoutResponse,
+    "decideReview" => OwnEndpointResponse,
+    "deleteEndpoint" => DeleteEndpointResponse,
+    "fundAddress" => SimulatedBalance,
+    "getBalance" => SimulatedBalance,
+    "getBuilder" => BuilderResponse,
+    "getContentSafetyPolicy" => SafetyPolicyResponse,
+    "getHealth" => Health,
+    "getHostMetrics" => Metrics,
+    "getHostRevenue" => HostRevenue,
+    "getManifest" => Manifest,
+    "getMetrics" => Metrics,
+    "getPayment" => PaymentResponse,
+    "getPayout" => PayoutReceiptPage,
+    "getPayoutSettings" => PayoutSettingsResponse,
+    "getPolicy" => PolicyResponse,
+    "getReceipt" => ReceiptResponse,
+    "getReceiptKeys" => JsonWebKeySet,
+    "getResources" => Resources,
+    "getRevenue" => Revenue,
+    "getRuntime" => RuntimeStats,
+    "getSource" => EndpointSourceResponse,
+    "getUsage" => DailyUsage,
+    "giveRefund" => RefundResponse,
+    "inspectEndpoint" => EndpointResponse,
+    "invokeTool" => InvokeResponse,
+    "isLive" => OkResponse,
+    "isReady" => OkResponse,
+    "judgeBuilder" => BuilderResponse,
+    "judgeCredit" => CreditResponse,
+    "listAllEndpoints" => EndpointSummaryPage,
+    "listAllPayouts" => AllPayoutsPage,
+    "listAudit" => AuditPage,
+    "listBuilders" => BuilderPage,
+    "listCalls" => CallPage,
+    "listEvents" => EventPage,
+    "listLogs" => LogPage,
+    "listOwnEndpoints" => EndpointSummaryPage,
+    "listPayouts" => PayoutPage,
+    "listReviews" => ReviewPage,
+    "listSecrets" => SecretList,
+    "listTools" => Catalog,
+    "listUnresolved" => UnresolvedPage,
+    "makePayout" => CreatePayoutResponse,
+    "makeSignInLink" => SignInLink,
+    "mintCredit" => MintCreditResponse,
+    "quoteConversion" => ConversionQuote,
+    "quoteSeller" => SellerQuote,
+    "quoteTool" => Quote,
+    "readCredits" => CreditsResponse,
+    "readLedger" => Ledger,
+    "reconcile" => Reconciliation,
+    "registerBuilder" => RegistrationResponse,
+    "removeSecret" => RemoveSecretResponse,
+    "rescan" => RescanResponse,
+    "resolveSettlement" => PaymentResponse,
+    "rotateBuilderKey" => BuilderKeyResponse,
+    "rotateMasterKey" => KeyRotationResponse,
+    "runEndpoint" => DryRunResponse,
+    "setBudget" => CreditResponse,
+    "setPayoutSettings" => PayoutSettingsResponse,
+    "setPolicy" => PolicyResponse,
+    "setSecret" => SecretResponse,
+    "speakMcp" => JsonRpcMessage,
+    "updateEndpoint" => EndpointChangeResponse,
 }
 
 #[test]
-fn schemas_accept_what_those_kept_by_hand_accepted() {
-    let (old, new) = (kept(), schemas());
-    let names = |names: Vec<&String>| names.into_iter().cloned().collect::<BTreeSet<_>>();
-    assert_eq!(names(old.keys().collect()), names(new.keys().collect()));
-    let mut found = vec![];
-    for (name, old) in old {
-        let (mut old, mut new) = (old, new[&name].clone());
-        normalize(&mut old);
-        normalize(&mut new);
-        differences(&name, &old, &new, &mut found);
+fn real_responses_are_read_and_written_unchanged() {
+    let examples: BTreeMap<String, Value> = serde_json::from_str(include_str!("../http/documents/examples.json")).unwrap();
+    let mut wrong = vec![];
+    for (operation, example) in examples {
+        match rewrite_response(&operation, example.clone()) {
+            Some(Ok(written)) if written == example => {}
+            Some(Ok(written)) => wrong.push(format!("{operation}: {example} is written as {written}")),
+            Some(Err(error)) => wrong.push(format!("{operation}: {error}")),
+            None => wrong.push(format!("{operation}: add its response type to `operations!`")),
+        }
     }
-    // Counts are never negative, and defaults are named.
-    found.retain(|line| !line.ends_with("/minimum: now 0") && !line.contains("/default: now "));
-    assert!(found.is_empty(), "{} differences\n{}", found.len(), found.join("\n"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn draft_with_required_fields_has_defaults_for_the_others() {
+    let draft = json!({ "slug": "a-b", "title": "A", "handlerType": "static_json" });
+    let draft: EndpointDraft = serde_json::from_value(draft).unwrap();
+    assert_eq!((draft.status, draft.isolation, draft.settle), (Status::Active, Isolation::Warm, SettleTime::After));
+    assert_eq!(draft.input_schema.0, json!({ "type": "object" }));
+    let again = rewrite::<EndpointDraft>(serde_json::to_value(&draft).unwrap()).unwrap();
+    assert_eq!(serde_json::from_value::<EndpointDraft>(again).unwrap(), draft);
+}
+
+#[test]
+fn patch_contains_only_the_fields_that_change() {
+    let patch = EndpointPatch { price_usd: Some(MicroUsd(10_000)), ..EndpointPatch::default() };
+    assert_eq!(serde_json::to_value(patch).unwrap(), json!({ "priceUsd": 0.01 }));
+}
+
+#[test]
+fn absent_and_null_are_told_apart() {
+    let payment = |receipt: Option<Value>| {
+        let mut payment = json!({ "paymentId": "pay_1", "state": "settled", "updatedAt": "2026-11-22T09:58:03.000Z" });
+        if let Some(receipt) = receipt {
+            payment["receiptId"] = receipt;
+        }
+        payment
+    };
+    for receipt in [None, Some(Value::Null), Some(json!("rcpt_1"))] {
+        let json = payment(receipt);
+        assert_eq!(rewrite::<Payment>(json.clone()).unwrap(), json);
+    }
 }

@@ -32,12 +32,12 @@ pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];
     vec![
         open::post("/dev/faucet", "fundAddress", "play money, where the simulated ledger settles", faucet)
-            .takes("FaucetDraft")
-            .answers("LedgerBalance")
+            .takes("FaucetRequest")
+            .answers("SimulatedBalance")
             .fails(&refused),
         open::get("/dev/faucet", "getBalance", "what an address has on the simulated ledger", balance)
             .query(&["address", "network", "asset"])
-            .answers("LedgerBalance")
+            .answers("SimulatedBalance")
             .fails(&refused),
     ]
 }

@@ -139,8 +139,8 @@ pub fn managed_rows() -> Vec<Row> {
 pub fn rows() -> Vec<Row> {
     let mcp = Row {
         subject: "tools",
-        takes: Some("JsonRpc"),
-        answers: Answers::Json("JsonRpc"),
+        takes: Some("JsonRpcMessage"),
+        answers: Answers::Json("JsonRpcMessage"),
         streams: true,
         for_agents: true,
         fails: vec![Code::Forbidden, Code::NotFound, Code::NotAcceptable],
@@ -198,5 +198,21 @@ mod tests {
         let asked: BTreeSet<_> = rows.iter().flat_map(|row| row.query.iter().chain(row.headers)).copied().collect();
         let idle: Vec<_> = PARTS.parameters.keys().filter(|name| !asked.contains(name.as_str())).collect();
         assert!(idle.is_empty(), "no operation reads {idle:?}");
+    }
+
+    #[test]
+    fn every_reference_in_the_document_resolves() {
+        fn check(value: &Value, document: &Value) {
+            match value {
+                Value::Object(members) => members.iter().for_each(|(name, value)| match value.as_str() {
+                    Some(to) if name == "$ref" => assert!(document.pointer(to.trim_start_matches('#')).is_some(), "{to}"),
+                    _ => check(value, document),
+                }),
+                Value::Array(items) => items.iter().for_each(|item| check(item, document)),
+                _ => {}
+            }
+        }
+        let document = described();
+        check(&document, &document);
     }
 }

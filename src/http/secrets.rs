@@ -44,14 +44,14 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/endpoints/{slug}/secrets", "listSecrets", "the names of its secrets", list).answers("SecretList"),
         post("/ai/endpoints/{slug}/secrets", "setSecret", "sets or replaces a secret", set)
-            .takes("NewSecret")
-            .answers("SecretSet")
+            .takes("SetSecretRequest")
+            .answers("SecretResponse")
             .fails(&[Code::InvalidSecret, Code::SecretsUnavailable]),
         delete("/ai/endpoints/{slug}/secrets", "removeSecret", "removes the secret that `name` names", remove)
-            .answers("SecretRemoved")
+            .answers("RemoveSecretResponse")
             .fails(&[Code::UnknownSecret]),
         post("/ai/admin/secrets/rotate", "rotateMasterKey", "rotates the master key", rotate)
-            .answers("Rotation")
+            .answers("KeyRotationResponse")
             .fails(&[Code::MasterKeyGiven, Code::SecretsUnavailable]),
     ]
 }

@@ -15,7 +15,7 @@ use super::{
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "how often a tool was called within 30 days, by day, and how long that took";
-    vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("Usage").fails(&[Code::UnknownEndpoint])]
+    vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("DailyUsage").fails(&[Code::UnknownEndpoint])]
 }
 
 async fn usage(
