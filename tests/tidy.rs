@@ -9,6 +9,8 @@ mod bounds;
 mod circles;
 #[path = "tidy/modules.rs"]
 mod modules;
+#[path = "tidy/ports.rs"]
+mod ports;
 #[path = "tidy/promises.rs"]
 mod promises;
 #[path = "tidy/sizes.rs"]

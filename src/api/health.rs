@@ -92,6 +92,8 @@ pub struct UnpaidHealth {
 pub struct GasHealth {
     /// Gas within the last hour.
     pub burned_last_hour: u64,
+    /// Gas of settlements below `--least-settlement-usd` within the last hour.
+    pub underpaid_last_hour: u64,
     /// Reverted transactions within the last hour.
     pub reverted_last_hour: u64,
     /// Maximum gas per hour. Null if there is no limit.

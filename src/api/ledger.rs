@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{constant::True, money::UsdChange, time::Timestamp};
+use crate::{constant::True, money::UsdChange, receipt::SettlementLoss, time::Timestamp};
 
 /// The accounts of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -77,4 +77,7 @@ pub struct ReorganizedSettlement {
     pub transaction: String,
     /// When the host noticed.
     pub since: Timestamp,
+    /// Why the money can no longer move. Present once that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<SettlementLoss>,
 }

@@ -92,7 +92,7 @@ pub use publish::{
     UploadedHandler,
 };
 pub use quote::{Quote, QuoteLine, QuoteRequest};
-pub use receipt::{Receipt, ReceiptKind, ReceiptResponse, Reorganization, ReorganizedState};
+pub use receipt::{Receipt, ReceiptKind, ReceiptResponse, Reorganization, ReorganizationState, SettlementLoss};
 pub use reconciliation::{DoubledTransaction, MissingTransfer, Reconciliation, UnknownTransfer};
 pub use refund::{GivenRefund, Refund, RefundRequest, RefundResponse};
 pub use revenue::{DayRevenue, EndpointRevenue, HostDayRevenue, HostRevenue, Revenue, RevenueTotals};

@@ -56,29 +56,51 @@ pub struct ReceiptResponse {
     /// The sum of its refunds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refunded_usd: Option<MicroUsd>,
-    /// Present while a reorganization of the chain has removed the payment's transaction from all blocks. The money has not moved then.
+    /// Present after a reorganization of the chain removed the payment's transaction from all blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settlement: Option<Reorganization>,
 }
 
-/// A reorganization of the chain that undid a payment.
+/// What became of a payment that a reorganization of the chain undid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Reorganization {
-    /// Always `reorganized`.
-    pub state: ReorganizedState,
+    /// `reorganized`: `transaction` is in no block, and the money has not moved. `settled`: `transaction` has made the payment in place of
+    /// those in `former`.
+    pub state: ReorganizationState,
     /// The transaction.
     pub transaction: String,
     /// When the host noticed.
     pub since: Timestamp,
+    /// Why the money can no longer move. Present once that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<SettlementLoss>,
+    /// If `settled`, the transactions that reorganizations dropped, oldest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former: Option<Vec<String>>,
 }
 
-/// The state of a payment that a reorganization undid.
+/// The state of a payment after a reorganization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub enum ReorganizedState {
+pub enum ReorganizationState {
     /// Its transaction is in no block.
     Reorganized,
+    /// Another transaction has made the payment.
+    Settled,
+}
+
+/// Why the money of a payment that a reorganization undid can no longer move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub enum SettlementLoss {
+    /// The payer canceled the authorization.
+    Canceled,
+    /// The payer used the nonce for another transfer.
+    UsedElsewhere,
+    /// The authorization expired unused.
+    Expired,
 }

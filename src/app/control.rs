@@ -8,6 +8,7 @@ use std::{
 };
 
 use tokio::{io::AsyncReadExt as _, net::UnixStream, sync::mpsc};
+pub use tollhouse_backup::control::{Unresolved, ask_unresolved};
 use tollhouse_backup::{
     BackupError, Header, Ids,
     control::{self, Asked, Told},
@@ -22,6 +23,8 @@ use super::{moving, rooms::Rooms};
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum unread progress messages.
 const STEPS: usize = 16;
+/// Maximum number of unresolved settlements to count.
+const MOST_UNRESOLVED: usize = 1_000;
 /// Bytes per write.
 const SENT: usize = 256 * 1024;
 
@@ -70,6 +73,10 @@ async fn answer(rooms: &Rooms, store: Arc<MovableStore>, stream: UnixStream) -> 
             let to = blocking(stream).map_err(gone)?;
             let keys = Ids { receipt: Some(rooms.signer.kid().to_owned()), master: Some(rooms.secrets.key_id()) };
             write_dump(&*rooms.store, &Header::of(&*rooms.store, rooms.clock.now(), keys), BufWriter::with_capacity(SENT, to)).await
+        }
+        Asked::Unresolved => {
+            let (count, oldest) = rooms.gate.summarize_unresolved(MOST_UNRESOLVED).await?;
+            control::tell(&mut stream, &Unresolved { count, most: MOST_UNRESOLVED, oldest }).await.map_err(gone)
         }
         Asked::Migrate { to, password } => move_to(store, stream, to, password).await.map_err(gone),
     }

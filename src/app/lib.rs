@@ -56,6 +56,7 @@ use tollhouse_telemetry::{Exporter, OtlpSettings};
 
 pub use self::{
     check::{Checked as CheckedRows, Compacted, check_rows, compact},
+    control::{Unresolved, ask_unresolved},
     copies::{Kept as KeptCopy, back_up, restore_to},
     error::StartError,
     keys::KeysError,

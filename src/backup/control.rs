@@ -13,12 +13,13 @@ use std::{
 };
 
 use rustix::process::geteuid;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{UnixListener, UnixStream},
     time::timeout,
 };
+use tollhouse_base::clock::Timestamp;
 
 /// Name of the socket in the data folder.
 const NAME: &str = "control";
@@ -43,6 +44,20 @@ pub enum Asked {
         /// The password, if the address has none.
         password: Option<String>,
     },
+    /// Count the unresolved settlements. The host answers with a line of [`Unresolved`].
+    Unresolved,
+}
+
+/// The unresolved settlements of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unresolved {
+    /// Their number, or `most` if there are more.
+    pub count: usize,
+    /// The maximum that the host counts.
+    pub most: usize,
+    /// When the oldest of the counted ones began.
+    pub oldest: Option<Timestamp>,
 }
 
 /// A progress report of a host.
@@ -116,7 +131,7 @@ pub async fn asked(stream: UnixStream) -> io::Result<Option<(Asked, UnixStream)>
 /// # Errors
 ///
 /// The client has closed the connection.
-pub async fn tell(stream: &mut UnixStream, told: &Told) -> io::Result<()> {
+pub async fn tell(stream: &mut UnixStream, told: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(told)?;
     line.push(b'\n');
     stream.write_all(&line).await
@@ -146,6 +161,24 @@ pub async fn ask(data: &Path, asked: &Asked) -> io::Result<Option<BufReader<Unix
 ///
 /// Errors of the connection, and a malformed line.
 pub async fn told(from: &mut BufReader<UnixStream>) -> io::Result<Option<Told>> {
+    read_line(from).await
+}
+
+/// Asks the host that uses a data folder for its unresolved settlements. Returns `None` if no host listens there, or
+/// if it does not say.
+///
+/// # Errors
+///
+/// The socket cannot be opened, and a malformed answer.
+pub async fn ask_unresolved(data: &Path) -> io::Result<Option<Unresolved>> {
+    let answer = timeout(ASKED_WITHIN, async {
+        let Some(mut from) = ask(data, &Asked::Unresolved).await? else { return Ok(None) };
+        read_line(&mut from).await
+    });
+    answer.await.unwrap_or(Ok(None))
+}
+
+async fn read_line<T: DeserializeOwned>(from: &mut BufReader<UnixStream>) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     if from.take(LINE).read_until(b'\n', &mut line).await? == 0 {
         return Ok(None);

@@ -46,6 +46,11 @@ impl<K: Hash + Eq + Clone> Penalties<K> {
         (!wait.is_zero()).then_some(wait)
     }
 
+    /// Returns whether the key may fail this many times at `now` before it must wait.
+    pub(super) fn may_fail(&self, key: &K, failures: u32, now: Instant) -> bool {
+        self.uses().behind(key, now) + self.interval().saturating_mul(failures) <= WINDOW
+    }
+
     /// Returns whether the key has failures that are not yet forgiven at `now`.
     pub fn has_failed(&self, key: &K, now: Instant) -> bool {
         !self.uses().behind(key, now).is_zero()

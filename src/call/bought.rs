@@ -79,6 +79,7 @@ impl Calls {
         match self.gate.earlier(offered, binding).await {
             Ok(seen) => Ok(seen),
             Err(Refusal::Store(error)) => Err(Arc::new(error.into())),
+            Err(Refusal::Slowed(slowed)) => Err(Arc::new(CallError::Slowed(slowed))),
             Err(Refusal::AnswerLost(payment)) => Err(Arc::new(CallError::AnswerLost(payment))),
             Err(Refusal::AnswerExpired(payment)) => Err(Arc::new(CallError::AnswerExpired(payment))),
             Err(Refusal::NoMoreRuns { payment, receipt }) => Err(Arc::new(CallError::NoMoreRuns { payment, receipt })),

@@ -1,5 +1,7 @@
 //! Decides when two bodies are equivalent: by their JSON value, or by their text if that has more precise numbers.
 
+use tollhouse_base::exact::numbers;
+
 /// Number of significant decimal digits that a double preserves.
 const EXACT_DIGITS: usize = f64::DIGITS as usize;
 /// Below this value, doubles are less precise.
@@ -9,37 +11,6 @@ const LEAST_EXACT: f64 = f64::MIN_POSITIVE * 1e16;
 /// number that a double does not represent uniquely, returns the text, because a handler may read it.
 pub(super) fn told_apart<'a>(text: &'a [u8], canonical: &'a [u8]) -> &'a [u8] {
     if numbers(text).all(is_told_by_a_double) { canonical } else { text.trim_ascii() }
-}
-
-/// Iterates over the numbers of a JSON text.
-fn numbers(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        loop {
-            let (first, behind) = rest.split_first()?;
-            match first {
-                b'"' => rest = behind_string(behind),
-                b'-' | b'0'..=b'9' => {
-                    let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
-                    let number;
-                    (number, rest) = rest.split_at(end.unwrap_or(rest.len()));
-                    return Some(number);
-                }
-                _ => rest = behind,
-            }
-        }
-    })
-}
-
-/// Returns the text after a string, of which `text` is the rest.
-fn behind_string(text: &[u8]) -> &[u8] {
-    let mut escaped = false;
-    let end = text.iter().position(|byte| {
-        let ends = *byte == b'"' && !escaped;
-        escaped = *byte == b'\\' && !escaped;
-        ends
-    });
-    end.map_or(&[], |end| &text[end + 1..])
 }
 
 /// Returns whether no other number with as few digits is the same double: at most 15 digits, and not near the smallest
@@ -78,12 +49,5 @@ mod tests {
         ] {
             assert_eq!(told_apart(long.as_bytes(), b"canonical"), long.trim().as_bytes(), "{long}");
         }
-    }
-
-    #[test]
-    fn numbers_are_found_outside_of_strings_alone() {
-        let found = |text: &'static str| numbers(text.as_bytes()).map(|number| str::from_utf8(number).unwrap()).collect::<Vec<_>>();
-        assert_eq!(found(r#"{"1":-2.5e+3,"a\"4":[5,"6\\",7]}"#), ["-2.5e+3", "5", "7"]);
-        assert_eq!(found(r#""1"#), Vec::<&str>::new());
     }
 }

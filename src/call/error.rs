@@ -20,8 +20,8 @@ pub const ERROR_STATUS: &str = "error_status";
 pub struct PaidFailure {
     /// The details of the payment for the payer.
     pub unanswered: Unanswered,
-    /// Why there is no answer.
-    pub cause: PaidCause,
+    /// Why there is no answer. `None` if another host ran the tool, whose own caller gets the cause.
+    pub cause: Option<PaidCause>,
 }
 
 /// Why a call that was charged has no answer.
@@ -184,6 +184,7 @@ impl CallError {
             Refusal::AnswerLost(payment) => Self::AnswerLost(payment),
             Refusal::AnswerExpired(payment) => Self::AnswerExpired(payment),
             Refusal::NoMoreRuns { payment, receipt } => Self::NoMoreRuns { payment, receipt },
+            Refusal::Reorganized(payment) => Self::SettlementUnknown(payment),
             Refusal::KeyRequired => Self::KeyRequired,
             Refusal::FacilitatorUnavailable(why) => Self::FacilitatorUnavailable(why),
             Refusal::Store(error) => Self::Store(error),

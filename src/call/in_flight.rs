@@ -13,7 +13,7 @@ use tollhouse_telemetry::{Stage, enter};
 
 use super::{
     done::{Done, Shared},
-    error::CallError,
+    error::{CallError, PaidFailure},
 };
 
 /// How long to wait for another replica that runs the same payment, beyond the tool's wall limit.
@@ -61,11 +61,14 @@ impl InFlight {
     }
 
     /// Waits for the call of the payment, and shares its outcome. A call of this process is awaited without limit, one
-    /// of another replica for `patience`.
+    /// of another replica for `patience`. If that one was charged before its run and fails, this request fails with it:
+    /// it begins no run of its own, which would use up one of the payment's runs.
     pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, patience: Duration) -> JoinEnd {
         enter(Stage::Join);
         let (began, (mut poll, longest)) = (Instant::now(), JOIN_POLL);
         let failed = |error| JoinEnd::Shared(Err(Arc::new(error)));
+        // Number of runs that had ended without an answer when the payment was first looked up.
+        let mut failed_before = None::<u32>;
         loop {
             // Under the lock, so that an abandoned call is not joined.
             let joined = self.calls().get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
@@ -85,9 +88,13 @@ impl InFlight {
                 Ok(Ended::Lost) => return failed(CallError::AnswerLost(payment.clone())),
                 Ok(Ended::Without) => return failed(CallError::Joined(payment.clone())),
                 Ok(Ended::Open) => return failed(CallError::SettlementUnknown(payment.clone())),
-                // The same payment buys another run.
-                Ok(Ended::Owed) => return JoinEnd::Abandoned,
-                Ok(Ended::NotYet) => {}
+                Ok(Ended::NotYet) => _ = failed_before.get_or_insert(0),
+                Ok(Ended::Running { failed_runs }) => _ = failed_before.get_or_insert(failed_runs),
+                Ok(Ended::Owed { failed_runs, unanswered }) if failed_before.is_some_and(|before| failed_runs > before) => {
+                    return failed(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: None })));
+                }
+                // Its host died, or had no room for it. The same payment buys another run.
+                Ok(Ended::Owed { .. }) => return JoinEnd::Abandoned,
                 Err(error) => return failed(error.into()),
             }
             if began.elapsed() > patience {

@@ -67,7 +67,7 @@ impl Calls {
         // Whatever prevents the run, the payer is told that the payment was charged.
         let unanswered = self.gate.unanswered_by(&owed);
         let not_run = |error: CallError| {
-            let cause = PaidCause::Error(Box::new(error));
+            let cause = Some(PaidCause::Error(Box::new(error)));
             Some(Err(Arc::new(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered: unanswered.clone(), cause })))))
         };
         let checked = match parsed.check() {
@@ -77,7 +77,9 @@ impl Calls {
         let request = tollhouse_money::Request { binding: "", from: Some(task.from) };
         let owed = match self.gate.resume(owed, &terms, request).await {
             Ok(owed) => owed?,
-            Err(refusal @ Refusal::NoMoreRuns { .. }) => return Some(Err(Arc::new(self.refused(&terms, task.way, refusal)))),
+            Err(refusal @ (Refusal::NoMoreRuns { .. } | Refusal::Reorganized(_))) => {
+                return Some(Err(Arc::new(self.refused(&terms, task.way, refusal))));
+            }
             Err(refusal) => return not_run(self.refused(&terms, task.way, refusal)),
         };
         let tracked = self.in_flight.track(owed.payment());
@@ -131,7 +133,7 @@ impl Calls {
         let failed = task.failed(why.code, self.clock.now());
         self.record(task, Some(why), charged);
         self.write_behind.failed(super::write_behind::Failed { paid: Some(charged == Charge::Yes), ..failed });
-        CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause }))
+        CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: Some(cause) }))
     }
 }
 

@@ -10,14 +10,14 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
-use tollhouse_base::aside::aside;
+use tollhouse_base::aside::{Bulk, aside};
 use tollhouse_capability::CapabilityServices;
 use tollhouse_catalog::{Asker, Fixed, Live};
 use tollhouse_money::receipt;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::Side;
 use tollhouse_telemetry::{Stage, enter};
-use tollhouse_tool::Runs;
+use tollhouse_tool::{Runs, StaticResponse};
 
 use self::produced::unfitting;
 pub use self::{
@@ -106,13 +106,18 @@ impl Runner {
     }
 }
 
-/// Returns a tool's fixed answer, which is built once.
-async fn fixed(live: &Live, response: &Value) -> Produced {
-    let make = || Fixed { body: crate::json_bytes(response), hash: receipt::json_hash(response) };
+/// Returns a tool's fixed answer, which is built once. Its body is the text of the response.
+async fn fixed(live: &Live, response: &StaticResponse) -> Produced {
+    let make = || {
+        let hash = match serde_json::from_str::<Value>(response.text()) {
+            Ok(value) => receipt::json_hash(&Bulk::new(value)),
+            Err(_) => receipt::bytes_hash(response.as_ref()),
+        };
+        Fixed { body: Bytes::from_owner(response.clone()), hash }
+    };
     let Fixed { body, hash } = match live.fixed.get() {
         Some(fixed) => fixed,
-        // Its size is not known before.
-        None => aside(usize::MAX, || live.fixed.get_or_init(make)).await,
+        None => aside(response.text().len(), || live.fixed.get_or_init(make)).await,
     };
     Produced { status: 200, headers: vec![], body: body.clone(), result_hash: hash.clone(), success: true }
 }

@@ -45,6 +45,9 @@ impl Catalog {
     }
 
     async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
+        if let Some(settle) = patch.settle {
+            self.known_to_all(settle).await?;
+        }
         // Checking in a worker and scanning happen without a lock, so nobody waits for them.
         let mut looked = if patch.is_looked_at() { self.looked_at(slug, &patch, if_match, by).await? } else { Looked::default() };
         looked.revision = looked.revision.or(if_match);

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_base::misfit::{self, Misfit};
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::Schemas;
-use tollhouse_tool::{Endpoint, Owner, Slug};
+use tollhouse_tool::{Endpoint, Owner, Slug, StaticResponse};
 
 use super::{
-    By, Catalog, Draft, PublishError, draft, publish,
+    By, Catalog, Draft, KeepsResponse, PublishError, draft, publish,
     scan::Upload,
     standing::{Reach, Standing},
 };
@@ -37,6 +37,26 @@ const MEMBERS: &[(&str, Option<&str>)] = &[
     ("safetyAttestation", None),
     ("note", None),
 ];
+
+/// The body of a check: that of a create request, which is read field by field.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "Map<String, Value>")]
+pub struct CheckBody {
+    members: Map<String, Value>,
+    response: Option<StaticResponse>,
+}
+
+impl From<Map<String, Value>> for CheckBody {
+    fn from(members: Map<String, Value>) -> Self {
+        Self { members, response: None }
+    }
+}
+
+impl KeepsResponse for CheckBody {
+    fn keep_response(&mut self, response: StaticResponse) {
+        self.response = Some(response);
+    }
+}
 
 /// The endpoint that an upload would create.
 #[derive(Debug)]
@@ -67,7 +87,7 @@ impl Catalog {
     ///
     /// Every reason for which [`Catalog::create`] would refuse it, in the same order, or the reason
     /// why it cannot be checked.
-    pub async fn check(&self, given: Map<String, Value>, owner: Owner, by: By) -> Result<Checked, Vec<PublishError>> {
+    pub async fn check(&self, given: CheckBody, owner: Owner, by: By) -> Result<Checked, Vec<PublishError>> {
         let Read { draft, slug, handler, mut problems } = read(given);
         let Some(draft) = draft else { return Err(problems) };
         if by == By::Builder && !draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted) {
@@ -75,6 +95,7 @@ impl Catalog {
         }
         problems.extend(draft.problems());
         problems.extend(self.payable(&draft.accepts).err());
+        problems.extend(self.known_to_all(draft.settle).await.err());
         let existing = match &slug {
             Some(slug) => self.shown(slug.as_str()).await.map_err(|error| vec![error.into()])?,
             None => None,
@@ -153,7 +174,8 @@ const MAX_PROBLEMS: usize = 32;
 /// Maximum length of a name repeated in a message, in characters.
 const REPEATED: usize = 64;
 
-fn read(given: Map<String, Value>) -> Read {
+fn read(given: CheckBody) -> Read {
+    let CheckBody { members: given, response } = given;
     let stand_ins = || MEMBERS.iter().filter_map(|(name, stand_in)| Some(((*name).to_owned(), json!((*stand_in)?))));
     let mut whole: Map<_, _> = stand_ins().collect();
     let mut problems = Vec::new();
@@ -179,7 +201,10 @@ fn read(given: Map<String, Value>) -> Read {
             Err(Misfit { pointer, message }) => problems.push(PublishError::field(pointer, message)),
         }
     }
-    let draft = Draft::deserialize(&Value::Object(whole)).ok();
+    let mut draft = Draft::deserialize(&Value::Object(whole)).ok();
+    if let Some(response) = response {
+        draft.keep_response(response);
+    }
     let is_sound = |name: &str| sound.iter().any(|known| known == name);
     let slug = draft.as_ref().filter(|_| is_sound("slug")).map(|draft| draft.slug.clone());
     let unsound =
@@ -202,8 +227,8 @@ fn host_problems(hosts: &[String]) -> Vec<PublishError> {
 mod tests {
     use super::*;
 
-    fn object(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
+    fn body(value: Value) -> CheckBody {
+        value.as_object().unwrap().clone().into()
     }
 
     #[test]
@@ -211,7 +236,7 @@ mod tests {
         let error = Draft::deserialize(&json!({ "nothing": 1 })).unwrap_err().to_string();
         let known: Vec<_> = error.split("expected one of ").nth(1).unwrap().split(", ").map(|name| name.trim_matches('`')).collect();
         assert_eq!(known, MEMBERS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-        let read = read(object(json!({})));
+        let read = read(body(json!({})));
         assert!(read.draft.is_some() && read.slug.is_none());
         let missing: Vec<_> = read.problems.iter().map(ToString::to_string).collect();
         assert_eq!(missing, ["`title` is missing", "`handlerType` is missing"]);
@@ -219,7 +244,7 @@ mod tests {
 
     #[test]
     fn one_mistake_hides_no_other() {
-        let read = read(object(json!({
+        let read = read(body(json!({
             "slug": "-", "title": 1, "priceUsd": "1", "tags": ["a", 2], "handlerType": "javascript", "handler": {}, "hamdler": {},
         })));
         let mut pointers: Vec<_> = read
@@ -233,5 +258,15 @@ mod tests {
         pointers.sort_unstable();
         assert_eq!(pointers, ["/hamdler", "/handler", "/handlerType", "/priceUsd", "/slug", "/tags/1", "/title"]);
         assert!(!read.handler);
+    }
+
+    #[test]
+    fn a_check_reads_the_response_with_its_digits() {
+        let text = r#"{"slug":"abc","title":"A","handlerType":"static_json","handler":{"response":[0.1000,1e400]}}"#;
+        let (rest, response) = StaticResponse::cut(text.as_bytes()).unwrap();
+        let mut given: CheckBody = misfit::json(&serde_json::from_slice(&rest).unwrap()).unwrap();
+        given.keep_response(response);
+        let Some(draft::HandlerDraft::Response { response }) = read(given).draft.unwrap().handler else { panic!("another handler") };
+        assert_eq!(response.text(), "[0.1000,1e400]");
     }
 }

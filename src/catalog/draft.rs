@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use tollhouse_tool as tool;
-use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, SettleTime, Slug, Status, Via};
+use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, SettleTime, Slug, StaticResponse, Status, Via};
 
 use super::{By, Policy, PublishError, limits::limits_over};
 
@@ -102,7 +102,7 @@ pub enum HandlerDraft {
     /// `{response}`
     Response {
         /// The answer to every call.
-        response: Arc<Value>,
+        response: StaticResponse,
     },
 }
 
@@ -111,7 +111,7 @@ pub enum HandlerDraft {
 struct HandlerFields {
     source: Option<String>,
     language: Option<Language>,
-    response: Option<Arc<Value>>,
+    response: Option<Value>,
 }
 
 impl TryFrom<HandlerFields> for HandlerDraft {
@@ -122,9 +122,39 @@ impl TryFrom<HandlerFields> for HandlerDraft {
             HandlerFields { source: Some(source), language, response: None } => {
                 Ok(Self::Source { source, language: language.unwrap_or(Language::Js) })
             }
-            HandlerFields { source: None, language: None, response: Some(response) } => Ok(Self::Response { response }),
+            HandlerFields { source: None, language: None, response: Some(response) } => {
+                Ok(Self::Response { response: StaticResponse::from(&response) })
+            }
             _ => Err("a handler is `{source, language}` or `{response}`"),
         }
+    }
+}
+
+/// A body with a handler. Deserialized from a value, its static response has numbers that may be rounded.
+pub trait KeepsResponse {
+    /// Sets the static response as it was [cut](StaticResponse::cut) out of the body's text. Without effect if the body has none.
+    fn keep_response(&mut self, response: StaticResponse);
+}
+
+impl KeepsResponse for HandlerDraft {
+    fn keep_response(&mut self, kept: StaticResponse) {
+        if let Self::Response { response } = self {
+            *response = kept;
+        }
+    }
+}
+
+impl<T: KeepsResponse> KeepsResponse for Option<T> {
+    fn keep_response(&mut self, response: StaticResponse) {
+        if let Some(body) = self {
+            body.keep_response(response);
+        }
+    }
+}
+
+impl KeepsResponse for Draft {
+    fn keep_response(&mut self, response: StaticResponse) {
+        self.handler.keep_response(response);
     }
 }
 

@@ -80,15 +80,15 @@ use tollhouse_money::PaymentConfig;
 use tollhouse_objects::Objects;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::Tier;
-use tollhouse_replica::Replica;
+use tollhouse_replica::{Replica, SETTLED_BEFORE};
 use tollhouse_store::{Durability, Store, Table, schema, update};
-use tollhouse_tool::{Endpoint, Owner, Slug};
+use tollhouse_tool::{Endpoint, Owner, SettleTime, Slug};
 
 pub use self::{
     agrees::check_catalogue,
     bundle::SPECIFIER,
-    check::Checked,
-    draft::{Draft, HandlerDraft},
+    check::{CheckBody, Checked},
+    draft::{Draft, HandlerDraft, KeepsResponse},
     entry::Entry,
     error::PublishError,
     find::Filled,
@@ -102,7 +102,7 @@ pub use self::{
     retired::Deleted,
     review::{Verdict, WaitingPlace},
     snapshot::{Counts, Filter, Reading, Snapshot},
-    source::object_of,
+    source::{object_of, response_hash},
     standing::By,
     trial::Tried,
 };
@@ -381,6 +381,12 @@ impl Catalog {
         let taken: Vec<_> = self.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
         let message = format!("this host takes {}: name a network, or a network and a token, of these, each once", taken.join(", "));
         Err(PublishError::field(format!("/accepts/{place}"), message))
+    }
+
+    /// Checks that all hosts of the store know when the owner wants a call to be charged. From then on, no host that does
+    /// not know it can start.
+    async fn known_to_all(&self, settle: SettleTime) -> Result<(), PublishError> {
+        if settle.is_after() || self.sources.replica.may_write(SETTLED_BEFORE).await? { Ok(()) } else { Err(PublishError::OlderHosts) }
     }
 }
 

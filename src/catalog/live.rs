@@ -117,7 +117,7 @@ impl KeptShared for Live {
     fn bytes(&self) -> usize {
         let code = self.bundle.as_ref().and_then(|bundle| bundle.source.as_ref()).map_or(0, |source| source.text.len());
         let answer = match &self.runs {
-            Runs::Static(response) => IN_MEMORY * response.to_string().len(),
+            Runs::Static(response) => IN_MEMORY * response.text().len(),
             Runs::Builtin(_) | Runs::Js => 0,
         };
         self.shown.bytes() + code + answer
@@ -139,6 +139,6 @@ impl KeptShared for Live {
 pub struct Fixed {
     /// JSON.
     pub body: Bytes,
-    /// Hash of its canonical form.
+    /// Hash of its canonical form, or of the body if a number in it is beyond the range of doubles.
     pub hash: String,
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollhouse_protocol::{Isolation, Limits};
-use tollhouse_tool::{Capabilities, Endpoint, MicroUsd, SettleTime, Status, Via};
+use tollhouse_tool::{Capabilities, Endpoint, MicroUsd, SettleTime, StaticResponse, Status, Via};
 
 use super::{
     PublishError,
-    draft::{HandlerDraft, SafetyAttestation, check_input, check_most, check_note, check_settle, text_problems},
+    draft::{HandlerDraft, KeepsResponse, SafetyAttestation, check_input, check_most, check_note, check_settle, text_problems},
     limits::limits_over,
 };
 
@@ -56,6 +56,12 @@ pub struct Patch {
     /// The interface of the request. Set by the interface itself, not in the body.
     #[serde(skip)]
     pub via: Option<Via>,
+}
+
+impl KeepsResponse for Patch {
+    fn keep_response(&mut self, response: StaticResponse) {
+        self.handler.keep_response(response);
+    }
 }
 
 impl Patch {

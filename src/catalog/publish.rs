@@ -76,6 +76,7 @@ impl Catalog {
         }
         draft.check()?;
         self.payable(&draft.accepts)?;
+        self.known_to_all(draft.settle).await?;
         self.may_publish(&owner, by)?;
         self.room_for(&owner, by)?;
         self.free_slug(&draft.slug, &owner, by).await?;

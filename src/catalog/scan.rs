@@ -119,7 +119,7 @@ impl Catalog {
         let scan = move || {
             let (source, response) = match &handler {
                 Some(HandlerDraft::Source { source, .. }) => (Some(source.as_str()), None),
-                Some(HandlerDraft::Response { response }) => (None, Some(&**response)),
+                Some(HandlerDraft::Response { response }) => (None, Some(response.value())),
                 None => (None, None),
             };
             scanner.scan(&safety::Upload {
@@ -127,7 +127,7 @@ impl Catalog {
                 description: &description,
                 tags: &tags,
                 source,
-                response,
+                response: response.as_ref(),
                 input_schema: Some(&input),
                 output_schema: Some(&output),
                 hash_of_another: false,

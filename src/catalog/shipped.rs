@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tollhouse_tool::StaticResponse;
 
-use super::Draft;
+use super::{Draft, KeepsResponse as _};
 
 static TOOLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fixtures/tools");
 
@@ -56,26 +57,57 @@ pub(super) fn is_handler(source: &str) -> bool {
 pub const HANDLERS: [(&str, &str); 2] = [("handler.js", "js"), ("handler.ts", "ts")];
 
 /// Returns the create request of a tool: its `tool.json` with the handler from the same folder.
-/// `read` returns a file of its folder.
+/// `read` returns a file of its folder. A static response is returned with its digits, and only stands for itself in the request.
 ///
 /// # Errors
 ///
 /// The name of a file that is missing, or is not valid JSON.
-pub fn body(read: &dyn Fn(&str) -> Option<String>) -> Result<Value, String> {
+pub fn body(read: &dyn Fn(&str) -> Option<String>) -> Result<(Value, Option<StaticResponse>), String> {
     let text = read("tool.json").ok_or("a tool without tool.json")?;
-    let mut tool: Value = serde_json::from_str(&text).map_err(|error| format!("tool.json: {error}"))?;
+    let (text, mut response) = match StaticResponse::cut(text.as_bytes()) {
+        Some((rest, response)) => (rest, Some(response)),
+        None => (text.into_bytes(), None),
+    };
+    let mut tool: Value = serde_json::from_slice(&text).map_err(|error| format!("tool.json: {error}"))?;
     if !tool.is_object() {
         return Err("tool.json: it is no object".to_owned());
     }
     if let Some((source, language)) = HANDLERS.iter().find_map(|(name, language)| Some((read(name)?, language))) {
-        tool["handler"] = serde_json::json!({ "source": source, "language": language });
-    } else if let Some(response) = read("response.json") {
-        let response: Value = serde_json::from_str(&response).map_err(|error| format!("response.json: {error}"))?;
-        tool["handler"] = serde_json::json!({ "response": response });
+        tool["handler"] = json!({ "source": source, "language": language });
+        response = None;
+    } else if let Some(text) = read("response.json") {
+        response = Some(StaticResponse::read(&text).map_err(|error| format!("response.json: {error}"))?);
+        tool["handler"] = json!({ "response": 0 });
     }
-    Ok(tool)
+    Ok((tool, response))
 }
 
 fn draft(read: &dyn Fn(&str) -> Option<String>) -> Result<Draft, String> {
-    serde_json::from_value(body(read)?).map_err(|error| error.to_string())
+    let (body, response) = body(read)?;
+    let mut draft: Draft = serde_json::from_value(body).map_err(|error| error.to_string())?;
+    if let Some(response) = response {
+        draft.keep_response(response);
+    }
+    Ok(draft)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HandlerDraft;
+
+    #[test]
+    fn a_shipped_response_keeps_its_digits_in_either_file() {
+        let tool = r#"{"slug":"abc","title":"A","handlerType":"static_json"}"#;
+        let whole = tool.replace('}', r#","handler":{"response":[0.1000, 1e400]}}"#);
+        for (tool, response) in [(tool, Some("[0.1000, 1e400]\n")), (&*whole, None)] {
+            let read = |name: &str| match name {
+                "tool.json" => Some(tool.to_owned()),
+                "response.json" => response.map(str::to_owned),
+                _ => None,
+            };
+            let Some(HandlerDraft::Response { response }) = draft(&read).unwrap().handler else { panic!("{tool}") };
+            assert_eq!(response.text(), "[0.1000,1e400]");
+        }
+    }
 }

@@ -7,15 +7,15 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tollhouse_base::flaws::Flaws;
+use tollhouse_base::{exact::numbers, flaws::Flaws};
+use tollhouse_money::receipt;
 use tollhouse_objects as objects;
 use tollhouse_objects::{Bucket as _, Objects, Promised};
 use tollhouse_protocol::{Bundle, Language, Schemas};
 use tollhouse_replica::{Replica, SOURCES_APART};
 use tollhouse_store as store;
 use tollhouse_store::{Batch, Formatted, Store, StoreError, Table, Value as _, Written, read_postcard, schema, write_postcard};
-use tollhouse_tool::Slug;
+use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{HandlerDraft, PublishError, bundle::bundle};
 
@@ -30,20 +30,43 @@ const GET_WITHIN: Duration = Duration::from_secs(5);
 
 /// The content of a version, whose name is its hash.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, try_from = "StoredFields")]
 pub(super) enum StoredVersion {
     Js(StoredSource),
-    Static { response: Arc<Value> },
+    Static { response: StaticResponse },
 }
 tollhouse_store::json_values!(StoredVersion);
 
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(super) struct StoredSource {
     pub(super) language: Language,
     pub(super) source: String,
     /// JavaScript with types blanked out. Absent if `source` is JavaScript.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stripped: Option<String>,
+}
+
+/// The fields of every kind of version. An untagged enum would read a response through a buffer, which rounds numbers.
+#[derive(Deserialize)]
+struct StoredFields {
+    language: Option<Language>,
+    source: Option<String>,
+    stripped: Option<String>,
+    response: Option<StaticResponse>,
+}
+
+impl TryFrom<StoredFields> for StoredVersion {
+    type Error = &'static str;
+
+    fn try_from(fields: StoredFields) -> Result<Self, &'static str> {
+        match fields {
+            StoredFields { language: Some(language), source: Some(source), stripped, .. } => {
+                Ok(Self::Js(StoredSource { language, source, stripped }))
+            }
+            StoredFields { response: Some(response), .. } => Ok(Self::Static { response }),
+            _ => Err("neither a source nor a response"),
+        }
+    }
 }
 
 /// The row of a version.
@@ -79,7 +102,22 @@ pub(super) fn hash_of(source: &str, language: Language) -> String {
         Language::Js => "js",
         Language::Ts => "ts",
     };
-    tollhouse_money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes())
+    receipt::bytes_hash(format!("{tag}\0{source}").as_bytes())
+}
+
+/// Returns the name of a static response: the hash of its value, or of its text if a number is written otherwise than in canonical JSON
+/// (RFC 8785). Responses that differ only in such a number, such as `0.1` and `0.1000`, are different versions.
+#[must_use]
+pub fn response_hash(response: &StaticResponse) -> String {
+    if numbers(response.as_ref()).all(is_canonical) {
+        receipt::json_hash(&response.value())
+    } else {
+        receipt::bytes_hash(format!("json\0{}", response.text()).as_bytes())
+    }
+}
+
+fn is_canonical(number: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(number).is_ok_and(|value| receipt::canonical(&value) == number)
 }
 
 impl StoredVersion {
@@ -87,14 +125,22 @@ impl StoredVersion {
     pub(super) fn hash(&self) -> String {
         match self {
             Self::Js(StoredSource { language, source, .. }) => hash_of(source, *language),
-            Self::Static { response } => tollhouse_money::receipt::json_hash(response),
+            Self::Static { response } => response_hash(response),
+        }
+    }
+
+    /// Returns whether this is its name. Earlier releases named a response by its value, however its numbers were written.
+    pub(super) fn has_name(&self, version: &str) -> bool {
+        match self {
+            Self::Static { response } if receipt::json_hash(&response.value()) == version => true,
+            Self::Js(_) | Self::Static { .. } => self.hash() == version,
         }
     }
 
     pub(super) fn uploaded(&self) -> HandlerDraft {
         match self {
             Self::Js(StoredSource { language, source, .. }) => HandlerDraft::Source { source: source.clone(), language: *language },
-            Self::Static { response } => HandlerDraft::Response { response: Arc::clone(response) },
+            Self::Static { response } => HandlerDraft::Response { response: response.clone() },
         }
     }
 }
@@ -289,8 +335,10 @@ pub(super) async fn check_versions(store: &dyn Store, objects: &objects::Kept, p
                 }
             },
         };
-        let is = stored.map_or_else(|| "unknown".to_owned(), |stored| stored.hash());
-        flaws.unless(is == version, || format!("version {version} is not what it was: its hash is {is}"));
+        flaws.unless(stored.as_ref().is_some_and(|stored| stored.has_name(&version)), || {
+            let is = stored.as_ref().map_or_else(|| "unknown".to_owned(), StoredVersion::hash);
+            format!("version {version} is not what it was: its hash is {is}")
+        });
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ mod fuzz;
 mod misfit;
 mod owned;
 mod ready;
+mod settle;
 mod snapshot;
 mod source;
 
@@ -115,6 +116,23 @@ fn builder() -> Owner {
 /// Keeps an owner's scans busy as long as the value lives.
 async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::Leave<Owner>> {
     futures_util::future::join_all((0..READINGS / 2).map(|_| catalog.readings.turn(owner.clone()))).await
+}
+
+#[tokio::test]
+async fn price_below_the_gas_of_its_settlement_is_warned_of_where_the_host_pays_the_gas() {
+    let (mut catalog, _folder) = catalog().await;
+    let network = catalog.payment.first().asset.network;
+    let warned = |catalog: &Catalog, endpoint: &Endpoint| catalog.price_warnings(endpoint).len();
+    let mut endpoint = catalog.create(draft("cheap"), builder(), By::Builder).await.unwrap().endpoint.clone();
+    endpoint.price_usd = tool::MicroUsd(999);
+    assert_eq!(warned(&catalog, &endpoint), 0, "somebody else pays the gas");
+    Arc::get_mut(&mut catalog).unwrap().payment.least_settlements = vec![(network, tool::MicroUsd(1_000))];
+    let told = catalog.price_warnings(&endpoint);
+    assert!(told.len() == 1 && told[0].contains("below 0.001 USD") && told[0].contains(network.name), "{told:?}");
+    for (price, most, warnings) in [(1_000, 0, 0), (0, 0, 0), (0, 999, 1), (1, 1_000, 0)] {
+        (endpoint.price_usd, endpoint.max_price_usd) = (tool::MicroUsd(price), tool::MicroUsd(most));
+        assert_eq!(warned(&catalog, &endpoint), warnings, "{price} {most}");
+    }
 }
 
 #[tokio::test]

@@ -7,11 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollhouse_base::{
-    aside::{aside, length},
-    clock::Timestamp,
-    share,
-};
+use tollhouse_base::{aside::aside, clock::Timestamp, share};
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
 use tollhouse_store::{Batch, Direction, Durability, Ended, StoreError, Table, schema};
@@ -23,7 +19,7 @@ use super::{
     bundle::bundle,
     safety::Report,
     scan::VERSION_OWNERS,
-    source::{Laid, StoredSource, StoredVersion, hash_of},
+    source::{Laid, StoredSource, StoredVersion, hash_of, response_hash},
 };
 
 /// Version, and the slug of an endpoint that needs it.
@@ -215,14 +211,14 @@ impl Catalog {
             }
             (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
                 self.try_schemas(endpoint, schemas).await?;
-                let (version, bytes) =
-                    aside(length(response), || (tollhouse_money::receipt::json_hash(response), response.to_string().len())).await;
+                let bytes = response.text().len();
                 if bytes as u64 > limits.output_bytes {
                     let message = format!("the response is {bytes} bytes, limit {}", limits.output_bytes);
                     return Err(PublishError::field("/handler/response", message));
                 }
-                let stored = Some(StoredVersion::Static { response: Arc::clone(response) });
-                Ok(Prepared { handler: Handler::Static(Arc::clone(response)), version, bundle: None, stored })
+                let version = aside(bytes, || response_hash(response)).await;
+                let stored = Some(StoredVersion::Static { response: response.clone() });
+                Ok(Prepared { handler: Handler::Static(response.clone()), version, bundle: None, stored })
             }
             (HandlerType::Builtin(_), None) => {
                 self.try_schemas(endpoint, schemas).await?;
@@ -261,7 +257,7 @@ impl Catalog {
         let Some(stored) = self.sources.get(version).await? else { return Ok(None) };
         let (handler, bundle) = match &stored {
             StoredVersion::Js(source) => (Handler::Js { language: source.language }, Some(Arc::new(source.bundle(slug, version)))),
-            StoredVersion::Static { response } => (Handler::Static(Arc::clone(response)), None),
+            StoredVersion::Static { response } => (Handler::Static(response.clone()), None),
         };
         Ok(Some(Prepared { handler, version: version.to_owned(), bundle, stored: Some(stored) }))
     }

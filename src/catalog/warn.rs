@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 
 use serde_json::{Map, Value};
+use tollhouse_base::exact::numbers;
 use tollhouse_capability::guard::addresses;
-use tollhouse_tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects};
+use tollhouse_money::Network;
+use tollhouse_tool::{CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
 
 use super::{Catalog, Draft, HandlerDraft};
 use crate::safety::{Reach, line_of_code_from_strings, reaches};
@@ -26,14 +28,34 @@ impl Catalog {
         }
     }
 
-    /// Returns warnings about a draft that would become `endpoint`: those about rights, and those
-    /// about other oddities.
+    /// Returns warnings about networks on which a call of `endpoint` brings less than its
+    /// settlement costs the host.
+    #[must_use]
+    pub fn price_warnings(&self, endpoint: &Endpoint) -> Vec<String> {
+        if endpoint.most_usd().is_zero() {
+            return vec![];
+        }
+        let underpaid = self.payment.underpaid_on(endpoint.most_usd(), &endpoint.accepts);
+        let warning = |(network, least): (&Network, MicroUsd)| {
+            format!(
+                "a price below {least} USD costs the host more gas than it earns on {}, so it takes few such calls an hour there (then 429): \
+                 let callers pay with developer credit, do more work per call for a higher price, or ask the operator to settle \
+                 with an `http` facilitator",
+                network.name
+            )
+        };
+        underpaid.into_iter().map(warning).collect()
+    }
+
+    /// Returns warnings about a draft that would become `endpoint`: those about rights, those
+    /// about other oddities, and those about its price.
     pub(super) async fn warnings_of(&self, draft: &Draft, endpoint: &Endpoint) -> Vec<String> {
         let mut warnings = match &draft.handler {
             Some(HandlerDraft::Source { source, .. }) => self.reached(endpoint, source.clone()).await,
             Some(HandlerDraft::Response { .. }) | None => vec![],
         };
         warnings.extend(odd(draft));
+        warnings.extend(self.price_warnings(endpoint));
         warnings
     }
 
@@ -70,10 +92,10 @@ fn odd(draft: &Draft) -> Vec<String> {
         warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
     }
     if let Some(HandlerDraft::Response { response }) = &draft.handler
-        && has_rounded_number(response)
+        && numbers(response.as_ref()).any(is_long)
     {
-        warnings
-            .push("a number in the response has more digits than a double holds and is rounded: write it as text to keep them".to_owned());
+        let reason = "it is answered as you wrote it, but most clients round it. Write it as text to keep its digits";
+        warnings.push(format!("a number in the response has more digits than a double holds: {reason}"));
     }
     let input = draft.input_schema.as_ref();
     for (name, schema) in [("inputSchema", input), ("outputSchema", draft.output_schema.as_ref())] {
@@ -108,14 +130,11 @@ fn unreachable(entry: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a value contains an integer that was too large for 64 bits when it was parsed.
-fn has_rounded_number(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= LARGEST_INTEGER),
-        Value::Array(items) => items.iter().any(has_rounded_number),
-        Value::Object(members) => members.values().any(has_rounded_number),
-        Value::Null | Value::Bool(_) | Value::String(_) => false,
-    }
+/// Returns whether a number is neither a 64-bit integer nor below 2^63.
+fn is_long(number: &[u8]) -> bool {
+    let number = str::from_utf8(number).unwrap_or_default();
+    let is_large = number.parse::<f64>().is_ok_and(|number| number.abs() >= LARGEST_INTEGER);
+    is_large && number.parse::<u64>().is_err() && number.parse::<i64>().is_err()
 }
 
 /// Returns whether a schema or one of its subschemas has a keyword.

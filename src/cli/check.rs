@@ -130,7 +130,7 @@ pub(crate) async fn ask(client: &Client, upload: &Upload) -> Result<Value> {
     let mut body = upload.body();
     // A check is not an upload, so nobody needs to attest the content.
     body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
-    Ok(client.post(&["ai", "endpoints", "check"]).json(&body).send().await?.body["check"].take())
+    Ok(client.post(&["ai", "endpoints", "check"]).upload(&body).send().await?.body["check"].take())
 }
 
 /// Returns whether running the cases makes sense: the local host accepts the tool.

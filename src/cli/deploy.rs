@@ -153,12 +153,12 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<The
     Ok(Compared { upload, there, check, plan, sources })
 }
 
-/// Returns a handler as text.
+/// Returns a handler as text. A static response is already text.
 fn written(handler: &Value) -> String {
-    match (handler["source"].as_str(), &handler["response"]) {
+    match (handler["source"].as_str(), handler["response"].as_str()) {
         (Some(source), _) => source.to_owned(),
-        (None, Value::Null) => String::new(),
-        (None, response) => super::tool::scaffold::pretty(response),
+        (None, None) => String::new(),
+        (None, Some(response)) => super::tool::scaffold::pretty_text(response),
     }
 }
 
@@ -219,7 +219,7 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
         Some(_) => session.client.ask(Method::PATCH, &["ai", "endpoints", slug.as_str()]).if_match(onto),
         None => session.client.post(&["ai", "endpoints", "create"]),
     };
-    let mut answer = match asking.json(&body).send().await {
+    let mut answer = match asking.upload(&body).send().await {
         Ok(answer) => answer,
         Err(error) if error.code() == "revision_changed" => {
             let now = There::read(session, slug).await?.ok_or(error)?;

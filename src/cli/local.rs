@@ -108,17 +108,17 @@ impl Local {
             Err(error) if error.code() == "unknown_endpoint" => None,
             Err(error) => return Err(error),
         };
-        let create = || self.client.post(&["ai", "endpoints", "create"]).json(whole).send();
+        let create = || self.client.post(&["ai", "endpoints", "create"]).upload(whole).send();
         match there {
             Some(there) if there.body["endpoint"]["handlerType"] == whole["handlerType"] => {
                 let asking = self.client.ask(Method::PATCH, &["ai", "endpoints", slug]).if_match(there.revision());
-                asking.json(patch).send().await
+                asking.upload(patch).send().await
             }
             Some(_) => {
                 // Check the new tool before the existing one is removed.
                 let mut anew = whole.clone();
                 anew.shift_remove("slug");
-                self.client.post(&["ai", "endpoints", "check"]).json(&anew).send().await?;
+                self.client.post(&["ai", "endpoints", "check"]).upload(&anew).send().await?;
                 self.remove(slug).await?;
                 create().await
             }

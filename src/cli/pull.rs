@@ -3,9 +3,8 @@
 use std::{env, fs, path::PathBuf};
 
 use serde_json::{Value, json};
-use tollhouse_catalog::shipped::HANDLERS;
-use tollhouse_money::receipt::json_hash;
-use tollhouse_tool::Slug;
+use tollhouse_catalog::{response_hash, shipped::HANDLERS};
+use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{
     base::{
@@ -21,7 +20,7 @@ use super::{
     plan::{Base, There},
     tool::{
         edit,
-        folder::Tool,
+        folder::{Code, Tool},
         scaffold,
         upload::{Upload, refused},
         wanted::{self, FIELDS},
@@ -138,8 +137,7 @@ async fn source(
     let theirs = match (handler["source"].as_str(), text(handler, "language")) {
         (Some(source), "ts") => Some(("handler.ts", source.to_owned())),
         (Some(source), _) => Some(("handler.js", source.to_owned())),
-        (None, _) if handler["response"].is_null() => None,
-        (None, _) => Some(("response.json", scaffold::pretty(&handler["response"]))),
+        (None, _) => handler["response"].as_str().map(|response| ("response.json", scaffold::pretty_text(response))),
     };
     let is_theirs = |file: &str| theirs.as_ref().is_some_and(|(name, _)| *name == file);
     if tool.is_none()
@@ -172,14 +170,16 @@ async fn source(
     if is_same {
         return Ok((None, None));
     }
-    let sent = upload.map(|upload| match &upload.bundle {
-        Some(bundle) => super::tool::map::version(bundle.language, &bundle.source),
-        None => json_hash(&upload.handler()["response"]),
+    let sent = upload.and_then(|upload| match (&upload.bundle, &upload.tool.code) {
+        (Some(bundle), _) => Some(super::tool::map::version(bundle.language, &bundle.source)),
+        (None, Code::Response(response)) => Some(response_hash(response)),
+        (None, Code::Source { .. } | Code::Builtin) => None,
     });
     let is_over = base.is_none_or(|base| sent.is_none_or(|sent| base.version != sent));
     Ok((Some(Write { name: name.to_owned(), text: theirs, is_over }), None))
 }
 
 fn same_response(name: &str, mine: &str, handler: &Value) -> bool {
-    name == "response.json" && serde_json::from_str::<Value>(mine).is_ok_and(|mine| mine == handler["response"])
+    let hash = |text: &str| StaticResponse::read(text).ok().as_ref().map(response_hash);
+    name == "response.json" && hash(mine).is_some_and(|mine| handler["response"].as_str().and_then(hash) == Some(mine))
 }

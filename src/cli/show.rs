@@ -1,11 +1,11 @@
 //! `tollhouse show` and `versions`: show a tool, the stored versions of its handler, and its source.
 
-use serde_json::Value;
-use tollhouse_tool::Slug;
+use serde_json::{Map, Value};
+use tollhouse_tool::{Slug, WithResponse};
 
 use super::base::{
     changed::short,
-    clean::{block, json_for_people, line},
+    clean::{block, json_text_for_people, line},
     client::Who,
     error::Result,
     session::Session,
@@ -48,10 +48,15 @@ async fn source(session: &Session, slug: &Slug, version: Option<String>) -> Resu
         None => None,
     };
     let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "source"]).query_opt("version", version);
-    let answer = asking.send().await?;
+    let answer = asking.send_for_handler().await?;
     match answer.body["handler"]["source"].as_str() {
         Some(source) if !session.out.json => session.out.copy(source),
-        Some(_) | None => session.out.tell(&answer.body, |answer| json_for_people(&answer["handler"]["response"]) + "\n"),
+        Some(_) | None => {
+            let response = answer.body["handler"]["response"].as_str().unwrap_or("null");
+            let empty = Map::new();
+            let document = WithResponse(answer.body.as_object().unwrap_or(&empty));
+            session.out.tell(&document, |_| json_text_for_people(response).unwrap_or_default() + "\n")
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl AccountFlags {
 }
 
 /// Parses an amount in USD.
-fn usd(text: &str) -> Result<MicroUsd, String> {
+pub(super) fn usd(text: &str) -> Result<MicroUsd, String> {
     let usd = text.parse().map_err(|_| "a number of US dollars".to_owned())?;
     MicroUsd::from_usd(usd).map_err(|error| error.to_string())
 }

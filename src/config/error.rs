@@ -57,6 +57,8 @@ pub enum SettingsError {
     Fee(u16),
     #[error("`{text}` confirmations: set a number of blocks from 1 to {most}")]
     Confirmations { text: String, most: u64 },
+    #[error("`{text}` in `TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD`: {why}")]
+    LeastSettlement { text: String, why: String },
     #[error("`TOLLHOUSE_NETWORK_CONFIRMATIONS` names `{0}`, where no node counts blocks: set `TOLLHOUSE_NETWORK_RPC_URLS` for it")]
     NoNodeForConfirmations(&'static str),
     #[error("`TOLLHOUSE_CONFIRMATIONS` is {0}, and no network has a node that counts blocks: set `TOLLHOUSE_RPC_URL`")]

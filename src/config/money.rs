@@ -9,13 +9,14 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, Network, OwedLimits, PaymentConfig,
-    UNRESOLVED_AFTER,
+    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, LEAST_SETTLEMENT, Network, OwedLimits,
+    PaymentConfig, UNRESOLVED_AFTER,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
+use tollhouse_tool::MicroUsd;
 
-use super::{error::SettingsError, layered::flags, secret::Hidden};
+use super::{account::usd, error::SettingsError, layered::flags, secret::Hidden};
 
 /// Default recipient of simulated payments, an address that nobody owns.
 const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
@@ -32,8 +33,8 @@ const DEFAULT_CONFIRMATIONS: u64 = 1;
 /// Maximum number of blocks, because a call waits for them for at most a minute.
 const MOST_CONFIRMATIONS: u64 = 64;
 
-/// Maximum hours to keep asking how a settlement ended: a year.
-const MOST_UNRESOLVED_HOURS: u64 = 8_760;
+/// Maximum time to look up how a settlement ended, in milliseconds: a year.
+const MOST_UNRESOLVED_AFTER_MS: u64 = 365 * 24 * 60 * 60 * 1_000;
 
 /// Default validity of a quote, in milliseconds.
 const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
@@ -114,9 +115,15 @@ pub struct MoneyFlags {
     /// Settlements of one payer that may be reverted in an hour, for `evm`; 0 is no limit [default: 5]
     #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
     pub payer_reverts: Option<u32>,
-    /// Hours for which a settlement whose end nobody tells is asked about; then it is `unresolved`, and an admin decides [default: 24]
-    #[arg(long, env = "TOLLHOUSE_UNRESOLVED_HOURS", value_parser = clap::value_parser!(u64).range(1..=MOST_UNRESOLVED_HOURS))]
-    pub unresolved_hours: Option<u64>,
+    /// Least amount, in USD, that covers the gas of its settlement, for `evm`; the gas of smaller payments counts toward the same limits, against such payments alone; 0 covers any [default: 0.001, and 0 on test networks]
+    #[arg(long, env = "TOLLHOUSE_LEAST_SETTLEMENT_USD", value_parser = usd)]
+    pub least_settlement_usd: Option<MicroUsd>,
+    /// The same for single networks, each as `NETWORK=USD`
+    #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
+    pub network_least_settlement_usd: Vec<String>,
+    /// Time for which a settlement whose end nobody tells is looked up, in ms, at most a year; then it is `unresolved`, and an admin decides [default: 86400000]
+    #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_UNRESOLVED_AFTER_MS))]
+    pub unresolved_after_ms: Option<u64>,
     /// Runs for one payment that was settled before the run, the first among them; a run that fails can be repeated [default: 10]
     #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MOST_PAID_RUNS))]
     pub paid_runs: Option<u32>,
@@ -188,6 +195,8 @@ pub struct NetworkSettings {
     pub rpc_url: Option<Hidden>,
     /// Number of blocks that a settlement needs before it counts, including its own. Default: 1.
     pub confirmations: u64,
+    /// The least amount that covers the gas of its settlement. Zero if every amount does, or if this host pays no gas.
+    pub least_settlement: MicroUsd,
 }
 
 impl MoneySettings {
@@ -195,7 +204,15 @@ impl MoneySettings {
     #[must_use]
     pub fn payments(&self, failed_runs: FailedRuns) -> PaymentConfig {
         let accepted = self.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
-        PaymentConfig { accepted, failed_runs, gas: self.gas, unresolved_after: self.unresolved_after, owed: self.owed }
+        let least_settlements = self.networks.iter().filter(|on| !on.least_settlement.is_zero());
+        PaymentConfig {
+            accepted,
+            failed_runs,
+            gas: self.gas,
+            least_settlements: least_settlements.map(|on| (on.network, on.least_settlement)).collect(),
+            unresolved_after: self.unresolved_after,
+            owed: self.owed,
+        }
     }
 }
 
@@ -254,8 +271,8 @@ impl MoneyFlags {
             networks,
             gas,
             unresolved_after: self
-                .unresolved_hours
-                .map_or(UNRESOLVED_AFTER, |hours| Duration::from_secs(hours.clamp(1, MOST_UNRESOLVED_HOURS) * 60 * 60)),
+                .unresolved_after_ms
+                .map_or(UNRESOLVED_AFTER, |ms| Duration::from_millis(ms.clamp(1, MOST_UNRESOLVED_AFTER_MS))),
             owed,
             access,
             gas_key,
@@ -283,6 +300,7 @@ impl MoneyFlags {
         let assets = pairs("asset", self.asset.iter().map(String::as_str), &networks)?;
         let nodes = pairs("network-rpc-url", self.network_rpc_url.iter().map(Hidden::expose), &networks)?;
         let depths = pairs("network-confirmations", self.network_confirmations.iter().map(String::as_str), &networks)?;
+        let least = pairs("network-least-settlement-usd", self.network_least_settlement_usd.iter().map(String::as_str), &networks)?;
         let first_evm = networks.iter().find(|network| network.chain_id().is_some());
         let all = networks
             .iter()
@@ -302,7 +320,13 @@ impl MoneyFlags {
                     return Err(SettingsError::Confirmations { text, most: MOST_CONFIRMATIONS });
                 }
                 let on = self.on(network, of(&kinds).pop(), &of(&assets), rpc_url)?;
-                Ok(NetworkSettings { confirmations, ..on })
+                let usual = if network.is_test { MicroUsd::ZERO } else { LEAST_SETTLEMENT };
+                let least_settlement = match of(&least).pop() {
+                    Some(text) => usd(&text).map_err(|why| SettingsError::LeastSettlement { text, why })?,
+                    None => self.least_settlement_usd.unwrap_or(usual),
+                };
+                let least_settlement = if on.facilitator.sends() { least_settlement } else { MicroUsd::ZERO };
+                Ok(NetworkSettings { confirmations, least_settlement, ..on })
             })
             .collect::<Result<Vec<_>, _>>()?;
         match self.confirmations {
@@ -351,7 +375,8 @@ impl MoneyFlags {
             [] => vec![Accepted::new(network.caip2, None, pay_to)?],
             named => named.iter().map(|asset| Accepted::new(network.caip2, Some(asset), pay_to)).collect::<Result<_, _>>()?,
         };
-        Ok(NetworkSettings { network, accepted, facilitator, url, known, rpc_url, confirmations: DEFAULT_CONFIRMATIONS })
+        let (confirmations, least_settlement) = (DEFAULT_CONFIRMATIONS, MicroUsd::ZERO);
+        Ok(NetworkSettings { network, accepted, facilitator, url, known, rpc_url, confirmations, least_settlement })
     }
 }
 

@@ -14,7 +14,7 @@ use tollhouse_call::{CalledBy, Calls};
 use tollhouse_catalog::{By, Live};
 use tollhouse_tool::Owner;
 
-use super::{fault::Fault, faults::Code, names};
+use super::{failures::CredentialCheck, fault::Fault, faults::Code, names};
 
 /// An authenticated caller.
 #[derive(Debug, Clone)]
@@ -43,25 +43,45 @@ impl Callers {
         Self { admin, builders }
     }
 
-    /// Authenticates a request by its credential. The builder may be suspended.
+    /// Returns whether this is the admin token.
+    pub fn is_admin(&self, token: &[u8]) -> bool {
+        self.admin.matches(token)
+    }
+
+    /// Authenticates a request by its credential. The builder may be suspended. A wrong credential is counted against
+    /// the caller's address.
     pub async fn identify(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, Fault> {
         if let Some(Known(known)) = extensions.get() {
             return known.clone().ok_or_else(|| Code::Unauthorized.into());
         }
-        if let Some(token) = headers.get(&names::ADMIN_TOKEN) {
-            return if self.admin.matches(token.as_bytes()) { Ok(Caller::Admin) } else { Err(Code::Unauthorized.into()) };
+        let (token, key) = (headers.get(&names::ADMIN_TOKEN), headers.get(&names::BUILDER_KEY));
+        if token.or(key).is_none() {
+            return Err(Code::Unauthorized.into());
         }
-        let key = headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or(Code::Unauthorized)?;
-        let builder = self.builders.by_key(key).await?.ok_or(Code::Unauthorized)?;
-        Ok(Caller::Builder(builder))
+        let check = CredentialCheck::begin(extensions).await?;
+        let caller = match (token, key.and_then(|key| key.to_str().ok())) {
+            (Some(token), _) => self.is_admin(token.as_bytes()).then_some(Caller::Admin),
+            (None, Some(key)) => self.builders.by_key(key).await?.map(Caller::Builder),
+            (None, None) => None,
+        };
+        caller.ok_or_else(|| {
+            check.fail();
+            Code::Unauthorized.into()
+        })
     }
 
     /// Finds the called tool, and whether its owner is calling: the request then shows the owner's credential. Owners
     /// can also call tools that they have paused. Nobody can call a tool that an admin holds back.
-    pub async fn called(&self, calls: &Calls, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), Fault> {
+    pub async fn called(
+        &self,
+        calls: &Calls,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        slug: &str,
+    ) -> Result<(Arc<Live>, CalledBy), Fault> {
         // Check the credential before looking up the tool.
         let caller = match names::shows_caller(headers) {
-            true => Some(self.identify(headers, &Extensions::new()).await?.admitted()?.owner()),
+            true => Some(self.identify(headers, extensions).await?.admitted()?.owner()),
             false => None,
         };
         let by = |owner: &Owner| if caller.as_ref() == Some(owner) { CalledBy::Owner } else { CalledBy::Anyone };
@@ -109,4 +129,69 @@ pub fn not_suspended(builder: &Builder) -> Result<(), Fault> {
     let Some(suspension) = &builder.suspended else { return Ok(()) };
     let why = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     Err(Fault::new(Code::BuilderSuspended, format!("the builder has been suspended since {}{why}", suspension.since)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Ipv4Addr, num::NonZeroU32, path::Path};
+
+    use axum::http::{HeaderName, HeaderValue};
+    use futures_util::future::join_all;
+    use tokio::sync::Barrier;
+    use tollhouse_account::first_key::FirstKeys;
+    use tollhouse_base::clock::{Clock, Timestamp};
+    use tollhouse_store::memory::MemoryStore;
+
+    use super::*;
+    use crate::failures::{CredentialLimit, Failures};
+
+    const TOKEN: &str = "adm_0123456789abcdef";
+    /// Wrong credentials per minute that are allowed.
+    const MOST: u32 = 3;
+    /// Number of requests that arrive together.
+    const TOGETHER: usize = 100;
+
+    /// Sends requests with these credentials at the same moment. Returns the results.
+    async fn identify_together(shown: impl Fn(usize) -> (&'static HeaderName, &'static str)) -> Vec<Result<Caller, Code>> {
+        let builders = Builders::new(Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(0)), FirstKeys::of_tests());
+        let callers = Arc::new(Callers::new(AdminToken::open(Some(TOKEN), Path::new("")).unwrap(), Arc::new(builders)));
+        let failures = Arc::new(Failures::new(NonZeroU32::new(MOST).unwrap(), "http://127.0.0.1"));
+        let sender = failures.sender(Ipv4Addr::LOCALHOST.into(), &HeaderMap::new());
+        let barrier = Arc::new(Barrier::new(TOGETHER));
+        let requests: Vec<_> = (0..TOGETHER)
+            .map(|index| {
+                let (name, value) = shown(index);
+                let headers = HeaderMap::from_iter([(name.clone(), HeaderValue::from_static(value))]);
+                let mut extensions = Extensions::new();
+                extensions.insert(CredentialLimit::new(&failures, sender));
+                let (callers, barrier) = (Arc::clone(&callers), Arc::clone(&barrier));
+                tokio::spawn(async move {
+                    barrier.wait().await;
+                    callers.identify(&headers, &extensions).await.map_err(|fault| fault.code())
+                })
+            })
+            .collect();
+        join_all(requests).await.into_iter().map(Result::unwrap).collect()
+    }
+
+    fn count(results: &[Result<Caller, Code>], code: Code) -> usize {
+        results.iter().filter(|result| result.as_ref().is_err_and(|found| *found == code)).count()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn guesses_that_arrive_together_are_checked_until_the_limit_was_wrong() {
+        let guesses = |index: usize| match index % 3 {
+            0 => (&names::ADMIN_TOKEN, "adm_wrong"),
+            1 => (&names::BUILDER_KEY, "bk_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong"),
+            _ => (&names::BUILDER_KEY, "bk_wrong"),
+        };
+        let results = identify_together(guesses).await;
+        assert_eq!((count(&results, Code::Unauthorized), count(&results, Code::RateLimited)), (MOST as usize, TOGETHER - MOST as usize));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn right_credentials_that_arrive_together_are_all_accepted() {
+        let results = identify_together(|_| (&names::ADMIN_TOKEN, TOKEN)).await;
+        assert!(results.iter().all(|result| matches!(result, Ok(Caller::Admin))));
+    }
 }

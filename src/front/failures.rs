@@ -3,27 +3,35 @@
 //! An address that guesses is rejected for a while even with a right credential, so that the error does not reveal a
 //! right guess. Right credentials do not count toward the limit. Requests without a credential are not checked.
 //!
+//! A credential counts as wrong until it has been checked. So of guesses that arrive together, no more are checked than
+//! the limit allows. The others wait until it is known how many of these were wrong.
+//!
 //! Any web page can make an operator's browser send wrong credentials. Requests of pages of other origins therefore
 //! have a separate limit, and do not count against other requests from the browser's address.
 
 use std::{
     net::IpAddr,
     num::NonZeroU32,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use axum::{
     extract::Request,
-    http::{HeaderMap, header},
+    http::{Extensions, HeaderMap, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use futures_util::future::BoxFuture;
 use tollhouse_base::{
+    attempts::{Attempt, Attempts},
     penalty::{Penalties, WINDOW},
     uses::Tally,
 };
-use tollhouse_money::CredentialObserver;
+use tollhouse_money::{Bound, CredentialLookup, CredentialObserver, Slowed};
 use tollhouse_replica::Tallies;
 use url::Url;
 
@@ -59,8 +67,8 @@ enum SenderKind {
 /// Counts wrong credentials per client network. An IPv6 /64 is one network.
 #[derive(Debug)]
 pub(super) struct Failures {
-    of_clients: Arc<Penalties<IpAddr>>,
-    of_foreign_pages: Arc<Penalties<IpAddr>>,
+    of_clients: Arc<Attempts<IpAddr>>,
+    of_foreign_pages: Arc<Attempts<IpAddr>>,
     /// The origin of this host's own pages.
     origin: String,
 }
@@ -69,9 +77,9 @@ impl Failures {
     /// Returns counters for a host at `base_url` that allow `per_minute` failures per network, in a burst or spread
     /// out.
     pub(super) fn new(per_minute: NonZeroU32, base_url: &str) -> Self {
-        let penalties = || Arc::new(Penalties::new(per_minute, LONGEST));
+        let attempts = || Arc::new(Attempts::new(Penalties::new(per_minute, LONGEST)));
         let origin = Url::parse(base_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
-        Self { of_clients: penalties(), of_foreign_pages: penalties(), origin }
+        Self { of_clients: attempts(), of_foreign_pages: attempts(), origin }
     }
 
     /// Returns the sender of a request.
@@ -85,40 +93,57 @@ impl Failures {
 
     /// Returns the counters by name, for sharing between replicas.
     pub(super) fn tallies(&self) -> Tallies {
-        let tally = |penalties: &Arc<Penalties<IpAddr>>| Arc::clone(penalties) as Arc<dyn Tally>;
+        let tally = |attempts: &Arc<Attempts<IpAddr>>| Arc::clone(attempts.penalties()) as Arc<dyn Tally>;
         vec![("credentials", tally(&self.of_clients)), ("credentials-of-pages", tally(&self.of_foreign_pages))]
     }
 
     /// Forgets networks with a full budget, so that memory stays bounded.
     pub(super) fn forget_quiet(&self) {
-        self.of_clients.forget_quiet();
-        self.of_foreign_pages.forget_quiet();
+        self.of_clients.penalties().forget_quiet();
+        self.of_foreign_pages.penalties().forget_quiet();
     }
 
-    /// Checks whether the sender can show a credential now.
+    /// Returns an error if the sender has failed too often.
     ///
     /// # Errors
     ///
-    /// 429 if it has failed too often.
+    /// 429 in that case.
     pub(super) fn check(&self, sender: Sender) -> Result<(), Fault> {
-        let Some(wait) = self.of(sender).wait(&sender.network, Instant::now()) else { return Ok(()) };
-        let most = self.of_clients.per_minute();
-        let message = format!("more than {most} wrong credentials per minute from your address");
-        let policy = Policy { name: "credentials", most, window_secs: WINDOW.as_secs() };
-        Err(Fault::rate_limited(policy, whole_seconds(wait), message))
+        self.of(sender).penalties().wait(&sender.network, Instant::now()).map_or(Ok(()), |wait| Err(self.too_many(wait)))
     }
 
-    /// Counts a wrong credential of the sender.
+    /// Begins the check of a credential of the sender. While other checks of its credentials could use up its limit,
+    /// waits until one of them ends.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the sender has failed too often.
+    pub(super) async fn begin(&self, sender: Sender) -> Result<CredentialCheck, Fault> {
+        let begun = self.of(sender).begin(sender.network).await;
+        begun.map(|attempt| CredentialCheck { attempt: Some(attempt), was_wrong: None }).map_err(|wait| self.too_many(wait))
+    }
+
+    /// Counts a wrong credential of the sender that was not checked through [`Failures::begin`].
     pub(super) fn count(&self, sender: Sender) {
-        self.of(sender).count(sender.network, Instant::now());
+        self.of(sender).penalties().count(sender.network, Instant::now());
     }
 
-    /// Returns an observer that counts a credential that turns out to be wrong when it is looked up later.
+    /// Returns an observer that checks credentials of the sender where they are looked up.
     pub(crate) fn observer(failures: &Arc<Self>, sender: Sender) -> Arc<dyn CredentialObserver> {
-        Arc::new(WrongCredentials { failures: Arc::clone(failures), sender })
+        Arc::new(LookedUpCredentials { failures: Arc::clone(failures), sender })
     }
 
-    fn of(&self, sender: Sender) -> &Penalties<IpAddr> {
+    fn too_many(&self, wait: Duration) -> Fault {
+        let most = self.per_minute();
+        let message = format!("more than {most} wrong credentials per minute from your address");
+        Fault::rate_limited(Policy { name: Bound::Credentials.policy(), most, window_secs: WINDOW.as_secs() }, whole_seconds(wait), message)
+    }
+
+    fn per_minute(&self) -> NonZeroU32 {
+        self.of_clients.penalties().per_minute()
+    }
+
+    fn of(&self, sender: Sender) -> &Arc<Attempts<IpAddr>> {
         match sender.kind {
             SenderKind::Client => &self.of_clients,
             SenderKind::ForeignPage => &self.of_foreign_pages,
@@ -126,21 +151,86 @@ impl Failures {
     }
 }
 
+/// A credential that is being checked. Until this is dropped, the credential counts as wrong.
+#[derive(Debug)]
+pub struct CredentialCheck {
+    /// `None` if there is no limit.
+    attempt: Option<Attempt<IpAddr>>,
+    /// Set once the credential is known to be wrong.
+    was_wrong: Option<Arc<AtomicBool>>,
+}
+
+impl CredentialCheck {
+    /// A check that nothing limits.
+    pub(super) const UNLIMITED: Self = Self { attempt: None, was_wrong: None };
+
+    /// Begins the check of a credential in a request, after its extensions. While other checks for the same address
+    /// could use up its limit, waits until one of them ends.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the address has sent too many wrong credentials.
+    pub async fn begin(extensions: &Extensions) -> Result<Self, Fault> {
+        let Some(CredentialLimit { failures, sender, was_wrong }) = extensions.get() else { return Ok(Self::UNLIMITED) };
+        let check = failures.begin(*sender).await?;
+        Ok(Self { was_wrong: Some(Arc::clone(was_wrong)), ..check })
+    }
+
+    /// Counts the credential as wrong.
+    pub fn fail(self) {
+        if let Some(was_wrong) = self.was_wrong {
+            was_wrong.store(true, Ordering::SeqCst);
+        }
+        if let Some(attempt) = self.attempt {
+            attempt.fail();
+        }
+    }
+}
+
+impl CredentialLookup for CredentialCheck {
+    fn saw_wrong(self: Box<Self>) {
+        self.fail();
+    }
+}
+
+/// The limit on the credentials of one request, in its extensions. Requests of this host's pages to its own API have
+/// none, because the page's request was limited.
+#[derive(Debug, Clone)]
+pub(super) struct CredentialLimit {
+    failures: Arc<Failures>,
+    sender: Sender,
+    /// Whether a credential of the request was counted as wrong.
+    was_wrong: Arc<AtomicBool>,
+}
+
+impl CredentialLimit {
+    /// Returns the limit for a request of this sender.
+    pub(super) fn new(failures: &Arc<Failures>, sender: Sender) -> Self {
+        Self { failures: Arc::clone(failures), sender, was_wrong: Arc::default() }
+    }
+}
+
 /// Middleware that blocks credentials of a network that failed too often, and counts credentials that are rejected as
 /// wrong.
-pub(super) async fn limit(failures: Option<&Failures>, address: IpAddr, request: Request, next: Next) -> Response {
+pub(super) async fn limit(failures: Option<&Arc<Failures>>, address: IpAddr, mut request: Request, next: Next) -> Response {
     let Some(failures) = failures else { return next.run(request).await };
     let (sender, shown) = (failures.sender(address, request.headers()), Shown::by(request.headers()));
+    if shown == Shown::Nothing {
+        return next.run(request).await;
+    }
     if shown == Shown::Ours
         && let Err(refused) = failures.check(sender)
     {
         return refused.into_response();
     }
+    let limit = CredentialLimit::new(failures, sender);
+    request.extensions_mut().insert(limit.clone());
     let response = next.run(request).await;
-    if shown == Shown::Nothing || code_of(&response) != Some(Code::Unauthorized) {
+    if code_of(&response) != Some(Code::Unauthorized) || limit.was_wrong.load(Ordering::SeqCst) {
         return response;
     }
-    // A foreign token counts as a wrong credential only here, where one of the host's own was required.
+    // The request was rejected before a credential was checked. A foreign token counts as a wrong credential only here,
+    // where one of the host's own was required.
     if let Err(refused) = failures.check(sender) {
         return refused.into_response();
     }
@@ -170,16 +260,21 @@ impl Shown {
     }
 }
 
-/// Counts a wrong credential that is looked up later, against the sender.
+/// Checks credentials of the sender where they are looked up.
 #[derive(Debug)]
-struct WrongCredentials {
+struct LookedUpCredentials {
     failures: Arc<Failures>,
     sender: Sender,
 }
 
-impl CredentialObserver for WrongCredentials {
-    fn saw_wrong(&self) {
-        self.failures.count(self.sender);
+impl CredentialObserver for LookedUpCredentials {
+    fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, Slowed>> {
+        Box::pin(async move {
+            let (most, attempts) = (self.failures.per_minute(), self.failures.of(self.sender));
+            let lookup = |attempt| Box::new(CredentialCheck { attempt: Some(attempt), was_wrong: None }) as Box<dyn CredentialLookup>;
+            let slowed = |wait| Slowed { bound: Bound::Credentials, most, window: WINDOW, wait };
+            attempts.begin(self.sender.network).await.map(lookup).map_err(slowed)
+        })
     }
 }
 

@@ -43,7 +43,7 @@ pub use self::{
 };
 pub use self::{
     caller::Callers,
-    failures::Sender,
+    failures::{CredentialCheck, Sender},
     fault::Fault,
     faults::{Charged, Code, Party, Row},
     forwarded::{Proxies, Warning, before_a_proxy},

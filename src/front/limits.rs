@@ -15,9 +15,8 @@ use tollhouse_replica::Tallies;
 
 use super::{
     address::network,
-    failures::{Failures, Sender},
+    failures::{CredentialCheck, Failures, Sender},
     fault::{Fault, Policy},
-    faults::Code,
 };
 
 /// Burst of HTTP/2 overhead frames, as a multiple of the frames allowed per second.
@@ -105,8 +104,8 @@ impl Limits {
     }
 
     /// Returns the counters of wrong credentials, if there is a limit.
-    pub(super) fn failures(&self) -> Option<&Failures> {
-        self.failures.as_deref()
+    pub(super) fn failures(&self) -> Option<&Arc<Failures>> {
+        self.failures.as_ref()
     }
 
     /// Returns the sender of a request for counting wrong credentials, or `None` if there is no limit.
@@ -114,9 +113,10 @@ impl Limits {
         Some(self.failures.as_ref()?.sender(address, headers))
     }
 
-    /// Adds an observer to an offered developer credit, which counts it as a wrong credential if the credit does not
-    /// exist. Streamed answers and answers in messages need this, because their HTTP heads do not show it. A credit
-    /// that is never looked up, as for a free tool, is not counted, because it reveals nothing.
+    /// Adds an observer to an offered developer credit. It limits the lookup of the credit, and counts the credit as a
+    /// wrong credential if it does not exist. Streamed answers and answers in messages need this, because their HTTP
+    /// heads do not show it. A credit that is never looked up, as for a free tool, is not counted, because it reveals
+    /// nothing.
     pub fn observed(&self, sender: Option<Sender>, mut offered: Offered) -> Offered {
         if let (Some(failures), Some(sender), Offered::Credit(credit)) = (&self.failures, sender, &mut offered) {
             credit.observer = Some(Failures::observer(failures, sender));
@@ -136,7 +136,8 @@ impl Limits {
         Ok(self.observed(sender, offered))
     }
 
-    /// Checks a sender of credentials inside a message, which the middleware has not checked.
+    /// Checks a sender of credentials inside a message, which the middleware has not checked. The credential itself is
+    /// checked later.
     ///
     /// # Errors
     ///
@@ -145,16 +146,22 @@ impl Limits {
         self.failures.as_ref().zip(sender).map_or(Ok(()), |(failures, sender)| failures.check(sender))
     }
 
-    /// Counts a wrong guess at the request of a payment as a wrong credential. Only the payer knows that request.
-    pub fn wrong_guess(&self, sender: Option<Sender>) {
-        if let (Some(failures), Some(sender)) = (&self.failures, sender) {
-            failures.count(sender);
+    /// Begins the check of a credential that the middleware does not see. While other checks for the same address could
+    /// use up its limit, waits until one of them ends.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the sender has failed too often.
+    pub async fn begin_check(&self, sender: Option<Sender>) -> Result<CredentialCheck, Fault> {
+        match (&self.failures, sender) {
+            (Some(failures), Some(sender)) => failures.begin(sender).await,
+            (None, _) | (_, None) => Ok(CredentialCheck::UNLIMITED),
         }
     }
 
-    /// Counts a wrong credential that was rejected inside a message, where the middleware does not see it.
-    pub fn wrong_credential(&self, sender: Option<Sender>, refused: &Fault) {
-        if let (Some(failures), Some(sender), Code::Unauthorized) = (&self.failures, sender, refused.code()) {
+    /// Counts a credential that has become wrong since it was checked, such as that of a session.
+    pub fn count_wrong(&self, sender: Option<Sender>) {
+        if let (Some(failures), Some(sender)) = (&self.failures, sender) {
             failures.count(sender);
         }
     }

@@ -104,18 +104,21 @@ async fn register(
         request: request_id.clone(),
         from: network(peer.ip()),
     };
-    if shows_payment {
-        limits.may_show_credential(sender)?;
-    }
-    let done = accounts.calls.register(registration).await.map_err(|error| match &*error {
-        CallError::Input(mismatch) => unfit(mismatch),
-        other => {
-            if matches!(other, CallError::PaymentReused(_)) && shows_payment {
-                limits.wrong_guess(sender);
+    // A payment that was spent on another request may be a guess at that request, which only its payer knows.
+    let guess = if shows_payment { Some(limits.begin_check(sender).await?) } else { None };
+    let done = match accounts.calls.register(registration).await {
+        Ok(done) => done,
+        Err(error) => {
+            if let (CallError::PaymentReused(_), Some(guess)) = (&*error, guess) {
+                guess.fail();
             }
-            other.into()
+            return Err(match &*error {
+                CallError::Input(mismatch) => unfit(mismatch),
+                other => other.into(),
+            });
         }
-    })?;
+    };
+    drop(guess);
     let mut body: Value = serde_json::from_slice(&done.answer.body).unwrap_or_default();
     let key = match (done.first, is_private) {
         (true, _) => given(accounts, &body, |_| Batch::new()).await?,

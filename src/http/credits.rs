@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_base::id::CreditId;
-use tollhouse_front::{Code, Fault, credit, names};
+use tollhouse_front::{Code, CredentialCheck, Fault, credit, names};
 use tollhouse_money::{Budget, Credit, CreditError, CreditVerdict, Minted, MovementPlace, Once, SetBy, receipt::json_hash};
 use tollhouse_tool::MicroUsd;
 
@@ -166,7 +166,12 @@ impl Reader {
             };
         }
         let token = credit(&parts.headers).ok_or_else(unauthorized)?;
-        http.earning.gate.credits().find(&token).await?.map(|credit| Self::Holder(Box::new(credit))).ok_or_else(unauthorized)
+        let check = CredentialCheck::begin(&parts.extensions).await?;
+        let credit = http.earning.gate.credits().find(&token).await?;
+        credit.map(|credit| Self::Holder(Box::new(credit))).ok_or_else(|| {
+            check.fail();
+            unauthorized()
+        })
     }
 }
 

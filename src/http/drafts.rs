@@ -5,14 +5,15 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{FromRequest, Request, State},
+    response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::{Value, json};
 use tollhouse_base::rate::Permit;
 use tollhouse_call::{Content, DryRun};
 use tollhouse_capability::Granted;
-use tollhouse_catalog::{Checked, HandlerDraft, PublishError, Tried};
+use tollhouse_catalog::{CheckBody, Checked, HandlerDraft, KeepsResponse as _, PublishError, Tried};
 use tollhouse_front::{
     Caller, Code, Fault, Party,
     body::{self, Verbatim},
@@ -21,17 +22,12 @@ use tollhouse_tool::{ContentSafety, Touches, finding::Finding};
 
 use super::{
     auth::{Anyone, Managed},
-    endpoints::{Body, For, OF_UPLOADS, Subject, management_body, unknown_version, whose},
+    endpoints::{For, OF_UPLOADS, Uploaded, cut_response, management_body, unknown_version, whose},
     invoked::ResultBody,
     route::{Route, post},
     services::{Http, Publishing},
     turn::ProcessorTurn,
 };
-
-/// The body of a check, read field by field.
-impl Subject for Map<String, Value> {
-    const CODE: Code = Code::InvalidEndpoint;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -52,7 +48,7 @@ async fn check(
     Anyone(caller, named): Anyone<For>,
     State(publishing): State<Arc<Publishing>>,
     ProcessorTurn(turn): ProcessorTurn,
-    Body(given): Body<Map<String, Value>>,
+    Uploaded(given): Uploaded<CheckBody>,
 ) -> Result<Json<Value>, Fault> {
     let owner = whose(&publishing, &caller, named).await?;
     let _one = one_of(&publishing, &caller)?;
@@ -109,8 +105,35 @@ impl FromRequest<Http> for Asked {
 
     async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
         let text = management_body(request, http, body::MANAGEMENT_BODY_BYTES).await?;
-        body::verbatim::<_, Run<IgnoredAny>>(&text, Code::InvalidMember).await.map(Self)
+        let (rest, response) = cut_response(&text).await;
+        let mut run: Run<Verbatim> = body::verbatim::<_, Run<IgnoredAny>>(&rest, Code::InvalidMember).await?;
+        if let Some(response) = response {
+            run.handler.keep_response(response);
+        }
+        Ok(Self(run))
     }
+}
+
+/// The answer to a run.
+#[derive(Serialize)]
+struct Answered<'a> {
+    ok: bool,
+    run: Ran<'a>,
+}
+
+/// A run that has ended, with either a result or an error.
+#[derive(Serialize)]
+struct Ran<'a> {
+    version: &'a str,
+    log: Value,
+    spent: Value,
+    granted: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<ResultBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
 }
 
 /// Runs a version or an unpublished handler of the caller's tool.
@@ -119,7 +142,7 @@ async fn run(
     State(publishing): State<Arc<Publishing>>,
     ProcessorTurn(turn): ProcessorTurn,
     Asked(asked): Asked,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Response, Fault> {
     let Run { input, version, handler } = asked;
     let tried = match (version, handler) {
         (Some(_), Some(_)) => return Err(Fault::bad_request("send `version` or `handler`, not both")),
@@ -133,25 +156,27 @@ async fn run(
     let live = turn.during(publishing.catalog.trial(&live, tried, managed.caller.by())).await?;
     let ran = publishing.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await;
     let DryRun { ended, log, spent } = ran?;
-    let mut run = json!({
-        "version": live.endpoint.version,
-        "log": log,
-        "spent": {
-            "cpuMs": spent.cpu_us as f64 / 1e3,
-            "wallMs": spent.wall_us as f64 / 1e3,
-            "heapBytes": spent.heap_bytes,
-            "ops": spent.ops,
-        },
-        "granted": granted_to(&live.grant.now()),
+    let spent = json!({
+        "cpuMs": spent.cpu_us as f64 / 1e3,
+        "wallMs": spent.wall_us as f64 / 1e3,
+        "heapBytes": spent.heap_bytes,
+        "ops": spent.ops,
     });
-    match ended {
-        Ok(produced) => {
-            run["status"] = json!(produced.status);
-            run["result"] = json!(ResultBody::from(Content::new(produced.status, &produced.headers, &produced.body)));
-        }
-        Err(error) => run["error"] = Fault::from(error).problem(),
-    }
-    Ok(Json(json!({ "ok": true, "run": run })))
+    let (produced, error) = match ended {
+        Ok(produced) => (Some(produced), None),
+        Err(error) => (None, Some(Fault::from(error).problem())),
+    };
+    let content = produced.as_ref().map(|produced| Content::new(produced.status, &produced.headers, &produced.body));
+    let run = Ran {
+        version: &live.endpoint.version,
+        log: json!(log),
+        spent,
+        granted: granted_to(&live.grant.now()),
+        status: produced.as_ref().map(|produced| produced.status),
+        result: content.map(ResultBody::from),
+        error,
+    };
+    Ok(Json(Answered { ok: true, run }).into_response())
 }
 
 /// Returns the granted capabilities by name, and the hosts that they reach.

@@ -11,11 +11,11 @@ use axum::{
 use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tollhouse_base::{aside::aside, id::BuilderId, misfit};
-use tollhouse_catalog::{Draft, HandlerDraft, Patch, Shown};
+use tollhouse_catalog::{Draft, HandlerDraft, KeepsResponse, Patch, Shown};
 use tollhouse_front::{Caller, Code, Fault, body, peer, via};
-use tollhouse_tool::{CatalogForm, EndpointState, Owner, Via};
+use tollhouse_tool::{CatalogForm, EndpointState, Owner, StaticResponse, Via, WithResponse};
 
 use super::{
     auth::{Anyone, Deletable, Everyone, Managed},
@@ -30,14 +30,6 @@ pub(super) trait Subject {
     const CODE: Code;
 }
 
-impl Subject for Draft {
-    const CODE: Code = Code::InvalidEndpoint;
-}
-
-impl Subject for Patch {
-    const CODE: Code = Code::InvalidEndpoint;
-}
-
 /// A JSON body of a management request with at most `MOST_BYTES` bytes. Errors name the field that does not fit.
 pub(super) struct Body<T, const MOST_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
 
@@ -50,6 +42,33 @@ impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<
         let value = body::json(&text).await?;
         let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
         read.map_err(|misfit| Fault::invalid(T::CODE, misfit.message, &misfit.pointer))
+    }
+}
+
+/// The JSON body of an upload, whose static response keeps the text of its numbers. Errors name the field that does not fit.
+pub(super) struct Uploaded<T>(pub(super) T);
+
+impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<T> {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
+        let text = management_body(request, http, body::MANAGEMENT_BODY_BYTES).await?;
+        let (rest, response) = cut_response(&text).await;
+        let value = body::json(&rest).await?;
+        let read = aside(rest.len(), || misfit::json::<T>(&value)).await;
+        let mut read = read.map_err(|misfit| Fault::invalid(Code::InvalidEndpoint, misfit.message, &misfit.pointer))?;
+        if let Some(response) = response {
+            read.keep_response(response);
+        }
+        Ok(Self(read))
+    }
+}
+
+/// Cuts a static response out of the body of an upload. It must be put back into what the rest is read as.
+pub(super) async fn cut_response(text: &Bytes) -> (Bytes, Option<StaticResponse>) {
+    match aside(text.len(), || StaticResponse::cut(text)).await {
+        Some((rest, response)) => (rest.into(), Some(response)),
+        None => (text.clone(), None),
     }
 }
 
@@ -80,6 +99,7 @@ pub(super) const OF_UPLOADS: &[Code] = &[
     Code::SlugTaken,
     Code::TooManyEndpoints,
     Code::SchemaTooCostly,
+    Code::OlderHosts,
 ];
 
 pub(super) fn routes() -> Vec<Route> {
@@ -119,13 +139,15 @@ async fn create(
     State(publishing): State<Arc<Publishing>>,
     ProcessorTurn(turn): ProcessorTurn,
     Came(via): Came,
-    Body(mut draft): Body<Draft>,
+    Uploaded(mut draft): Uploaded<Draft>,
 ) -> Result<Response, Fault> {
     draft.via = Some(via);
     let owner = whose(&publishing, &caller, named).await?;
     let live = turn.during(publishing.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
-    Ok(changed(&publishing, &live, &publishing.catalog.warnings(&live.endpoint).await))
+    let mut warnings = publishing.catalog.warnings(&live.endpoint).await;
+    warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
+    Ok(changed(&publishing, &live, &warnings))
 }
 
 /// Returns the owner of a new tool: the builder who uploads it, or the builder that the admin names.
@@ -167,14 +189,18 @@ async fn update(
     ProcessorTurn(turn): ProcessorTurn,
     Came(via): Came,
     headers: HeaderMap,
-    Body(mut patch): Body<Patch>,
+    Uploaded(mut patch): Uploaded<Patch>,
 ) -> Result<Response, Fault> {
     patch.via = Some(via);
     let slug = managed.shown.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
+    let is_priced_anew = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
     let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
-    let warnings = if reaches_anew { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
+    let mut warnings = if reaches_anew { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
+    if is_priced_anew {
+        warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
+    }
     Ok(changed(&publishing, &live, &warnings))
 }
 
@@ -211,9 +237,10 @@ async fn source(managed: Managed<Which>, State(publishing): State<Arc<Publishing
     }
     let uploaded = match publishing.catalog.uploaded(&version).await?.ok_or_else(unknown_version)? {
         HandlerDraft::Source { source, language } => json!({ "version": version, "source": source, "language": language }),
-        HandlerDraft::Response { response } => json!({ "version": version, "response": response }),
+        HandlerDraft::Response { response } => json!({ "version": version, "response": response.text() }),
     };
-    Ok(Json(json!({ "ok": true, "handler": uploaded })).into_response())
+    let answer = Map::from_iter([("ok".to_owned(), json!(true)), ("handler".to_owned(), uploaded)]);
+    Ok(Json(WithResponse(&answer)).into_response())
 }
 
 /// The filters of a list of tools.
@@ -247,7 +274,8 @@ pub(super) fn owned(publishing: &Publishing, live: &Shown) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url) }))
 }
 
-/// Returns the record after a change, with warnings about capabilities that the handler uses but was not granted.
+/// Returns the record after a change, with warnings about capabilities that the handler uses but was not granted, and
+/// about its price.
 fn changed(publishing: &Publishing, live: &Shown, warnings: &[String]) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url), "warnings": warnings }))
 }

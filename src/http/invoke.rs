@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -64,7 +64,7 @@ async fn invoke(
     let limits = &calling.shared.limits;
     let offered = limits.observed(limits.sender(peer.ip(), &parts.headers), offered(&parts.headers));
     let input = Input::Body(input.map(Bytes::from).unwrap_or_default());
-    let (live, by, streamed) = match called(&calling, &parts.headers, &slug, streamed).await {
+    let (live, by, streamed) = match called(&calling, &parts, &slug, streamed).await {
         Ok(called) => called,
         Err(refused) => {
             let asked = Asked { slug: &slug, method: "POST", query: parts.uri.query(), input, offered, from: network(peer.ip()) };
@@ -90,9 +90,9 @@ fn named(member: Option<String>, header: Option<String>) -> Result<Option<String
 
 /// Finds the tool, and decides whether its answer is streamed. A long-running tool must be streamed, which the caller
 /// has to accept.
-async fn called(calling: &Calling, headers: &HeaderMap, slug: &str, streamed: bool) -> Result<(Arc<Live>, CalledBy, bool), Fault> {
-    let (live, by) = calling.shared.callers.called(&calling.calls, headers, slug).await?;
-    let streamed = streamed || sse::taken(headers) && live.endpoint.long_running(calling.long_running_ms);
+async fn called(calling: &Calling, parts: &Parts, slug: &str, streamed: bool) -> Result<(Arc<Live>, CalledBy, bool), Fault> {
+    let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &parts.extensions, slug).await?;
+    let streamed = streamed || sse::taken(&parts.headers) && live.endpoint.long_running(calling.long_running_ms);
     if !streamed && live.endpoint.long_running(calling.long_running_ms) {
         let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
         return Err(Fault::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));

@@ -4,10 +4,10 @@ use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{FromRequestParts, State},
-    http::{HeaderMap, HeaderValue, header, request::Parts, uri::Authority},
+    http::{HeaderMap, header, request::Parts, uri::Authority},
     response::{IntoResponse as _, Response},
 };
-use tollhouse_front::{Code, Fault, bearer, names, peer};
+use tollhouse_front::{Code, CredentialCheck, Fault, bearer, names, peer};
 use tollhouse_telemetry::Format;
 
 use super::{
@@ -44,14 +44,12 @@ impl FromRequestParts<Http> for Reader {
         if names::shows_caller(&parts.headers) {
             only_admins(parts, http).await?;
         } else if let Some(token) = bearer(&parts.headers) {
-            let limits = &http.shared.limits;
-            limits.may_show_credential(limits.sender(address, &parts.headers))?;
-            if http.operating.metrics_token.as_ref().is_some_and(|own| own.matches(token.as_bytes())) {
-                return Ok(Self);
+            let check = CredentialCheck::begin(&parts.extensions).await?;
+            let is_metrics_token = http.operating.metrics_token.as_ref().is_some_and(|own| own.matches(token.as_bytes()));
+            if !is_metrics_token && !http.shared.callers.is_admin(token.as_bytes()) {
+                check.fail();
+                return Err(Code::Unauthorized.into());
             }
-            let token = HeaderValue::from_str(token).map_err(|_| Code::Unauthorized)?;
-            parts.headers.insert(&names::ADMIN_TOKEN, token);
-            only_admins(parts, http).await?;
         } else if !http.operating.metrics_here || !is_from_here(address, parts) {
             return Err(Code::Unauthorized.into());
         }

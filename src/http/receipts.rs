@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::State,
-    http::{Extensions, HeaderMap},
+    extract::{Request, State},
+    http::request::Parts,
 };
 use serde_json::{Value, json};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::CalledBy;
 use tollhouse_front::{Caller, Code, Fault, names::shows_caller, offered};
-use tollhouse_money::{PaymentId, PaymentState, refund::Refund};
+use tollhouse_money::{PaymentId, PaymentState, ResettledSettlement, refund::Refund};
 
 use super::{
     page::PathParams,
@@ -52,6 +52,12 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
     }
     if let Some(reorganized) = proving.gate.reorganized(&id).await? {
         answer["settlement"] = json!({ "state": "reorganized", "transaction": reorganized.transaction(), "since": reorganized.at });
+        if let Some(lost) = reorganized.lost {
+            answer["settlement"]["lost"] = json!(lost);
+        }
+    } else if let Some(resettled) = proving.gate.resettled(&id).await? {
+        let ResettledSettlement { transaction, former, at } = resettled;
+        answer["settlement"] = json!({ "state": "settled", "transaction": transaction, "former": former, "since": at });
     }
     Ok(Json(answer))
 }
@@ -63,29 +69,31 @@ async fn payment(
     State(proving): State<Arc<Proving>>,
     State(calling): State<Arc<Calling>>,
     PathParams(id): PathParams<String>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Result<Json<Value>, Fault> {
+    let (parts, _) = request.into_parts();
     let unknown =
         || Fault::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment");
     let id: PaymentId = id.parse().map_err(|_| unknown())?;
     let state = proving.gate.state(&id).await?.ok_or_else(unknown)?;
-    let is_shown = proving.gate.is_payer(&id, &offered(&headers)).await? || is_seller(&proving, &calling, &headers, &state).await?;
+    let is_shown = proving.gate.is_payer(&id, &offered(&parts.headers)).await? || is_seller(&proving, &calling, &parts, &state).await?;
     let state = if is_shown { state } else { state.without_purchase() };
     Ok(Json(json!({ "ok": true, "payment": state })))
 }
 
 /// Returns whether the request shows the credential of an admin or of the owner of the paid tool.
-async fn is_seller(proving: &Proving, calling: &Calling, headers: &HeaderMap, state: &PaymentState) -> Result<bool, Fault> {
+async fn is_seller(proving: &Proving, calling: &Calling, parts: &Parts, state: &PaymentState) -> Result<bool, Fault> {
+    let Parts { headers, extensions, .. } = parts;
     if !shows_caller(headers) {
         return Ok(false);
     }
     let callers = &calling.shared.callers;
-    if let Caller::Admin = callers.identify(headers, &Extensions::new()).await?.admitted()? {
+    if let Caller::Admin = callers.identify(headers, extensions).await?.admitted()? {
         return Ok(true);
     }
     let Some(receipt) = &state.receipt_id else { return Ok(false) };
     let Some(receipt) = proving.receipts.find(receipt).await? else { return Ok(false) };
-    let called = callers.called(&calling.calls, headers, receipt["slug"].as_str().unwrap_or_default()).await;
+    let called = callers.called(&calling.calls, headers, extensions, receipt["slug"].as_str().unwrap_or_default()).await;
     Ok(called.is_ok_and(|(_, by)| matches!(by, CalledBy::Owner)))
 }
 

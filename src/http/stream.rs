@@ -10,9 +10,10 @@ use tokio::{
     time::{Instant, interval_at},
 };
 use tollhouse_base::aside::still_asked;
-use tollhouse_call::{Call, CallError, Done, Progress, UnderWay};
+use tollhouse_call::{Call, CallError, Done, Progress, Receipts, UnderWay};
 use tollhouse_capability::ProgressUpdate;
 use tollhouse_front::{Fault, REQUEST, sse};
+use tollhouse_money::Unanswered;
 
 use super::{
     invoked::{Front, invoked},
@@ -102,7 +103,23 @@ async fn last(calling: &Calling, ended: Result<Done, Arc<CallError>>) -> Event {
         },
         Err(error) => error.into(),
     };
-    event("error", &fault.envelope())
+    event("error", &refused(&calling.receipts, &fault).await)
+}
+
+/// Returns the envelope of an error. An event has no headers, so payment, receipt and settlement are beside the error, as
+/// in a `result`.
+async fn refused(receipts: &Receipts, fault: &Fault) -> Value {
+    let mut told = fault.envelope();
+    if let Some(Unanswered { payment, receipt, .. }) = fault.unanswered() {
+        told["paymentId"] = json!(payment);
+        // If it cannot be read now, `error` still has its id.
+        told["receipt"] = json!(receipts.find(receipt).await.unwrap_or_default());
+        told["settlement"] = Value::Null;
+    }
+    if let Some(notice) = fault.settlement() {
+        told["settlement"] = serde_json::from_str(&notice.body).unwrap_or_default();
+    }
+    told
 }
 
 fn event(name: &str, data: &Value) -> Event {

@@ -116,7 +116,7 @@ async fn called(calling: Arc<Calling>, slug: String, peer: SocketAddr, request: 
     }
     let limits = &calling.shared.limits;
     let offered = limits.observed(limits.sender(peer.ip(), &parts.headers), offered(&parts.headers));
-    let (live, by) = match calling.shared.callers.called(&calling.calls, &parts.headers, &slug).await {
+    let (live, by) = match calling.shared.callers.called(&calling.calls, &parts.headers, &parts.extensions, &slug).await {
         Ok(called) => called,
         Err(refused) => {
             let Some(input) = paid_input(&calling, peer.ip(), &offered, &parts, body).await else { return Err(refused) };
@@ -147,8 +147,9 @@ fn method(parts: &Parts) -> &'static str {
 }
 
 /// Answers HEAD with the challenge of a paid tool, whatever payment is offered. It never runs or settles anything.
-async fn head(State(calling): State<Arc<Calling>>, PathParams(slug): PathParams<String>, headers: HeaderMap) -> Result<Response, Fault> {
-    let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &slug).await?;
+async fn head(State(calling): State<Arc<Calling>>, PathParams(slug): PathParams<String>, request: Request) -> Result<Response, Fault> {
+    let (Parts { headers, extensions, .. }, _) = request.into_parts();
+    let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &extensions, &slug).await?;
     calling.calls.check_offered(&live, (by, Way::Get), &Offered::Nothing, quote(&headers).as_deref())?;
     Ok(StatusCode::OK.into_response())
 }

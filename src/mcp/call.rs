@@ -175,10 +175,9 @@ async fn admit(
         return Err((Fault::unknown_endpoint(request.name), unpaid));
     }
     let slug = services.settings.slug_of(request.name);
-    let found = services.shared.callers.called(&services.calls, &request.parts.headers, &slug).await;
-    let sender = limits.sender(address, &request.parts.headers);
-    let found = found.inspect_err(|fault| limits.wrong_credential(sender, fault));
-    let offered = limits.limit_credit(sender, offer(request.meta, &request.parts.headers));
+    let (headers, extensions) = (&request.parts.headers, &request.parts.extensions);
+    let found = services.shared.callers.called(&services.calls, headers, extensions, &slug).await;
+    let offered = limits.limit_credit(limits.sender(address, headers), offer(request.meta, headers));
     let ((live, by), offered) = match (found, offered) {
         (Ok(found), Ok(offered)) => (found, offered),
         (Err(refused), Ok(offered)) => {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     Asset, Facilitator, Facilitators, FailedRuns, GasLimits, Network, OwedLimits, Terms, WireVersion,
@@ -67,6 +68,8 @@ pub struct PaymentConfig {
     pub failed_runs: FailedRuns,
     /// Limits on gas burned by settlements that do not pay.
     pub gas: GasLimits,
+    /// The networks on which this host pays the gas of settlements, each with the least amount that covers it.
+    pub least_settlements: Vec<(&'static Network, MicroUsd)>,
     /// How long the host looks up an open settlement before it gives up. Default: 24 h.
     pub unresolved_after: Duration,
     /// Limits on repeated runs for a payment that was settled before the run.
@@ -167,6 +170,9 @@ impl Accepted {
     }
 }
 
+/// Default least amount that covers the gas of its settlement: 0.001 USD, about its cost on a rollup.
+pub const LEAST_SETTLEMENT: MicroUsd = MicroUsd(1_000);
+
 /// Default time for which an open settlement is looked up: 24 h.
 pub const UNRESOLVED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -179,7 +185,26 @@ impl PaymentConfig {
     pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
         let accepted = vec![Accepted::new(network, None, pay_to)?];
         let (failed_runs, gas) = (FailedRuns::default(), GasLimits::default());
-        Ok(Self { accepted, failed_runs, gas, unresolved_after: UNRESOLVED_AFTER, owed: OwedLimits::default() })
+        let (least_settlements, owed) = (Vec::new(), OwedLimits::default());
+        Ok(Self { accepted, failed_runs, gas, least_settlements, unresolved_after: UNRESOLVED_AFTER, owed })
+    }
+
+    /// Returns the least amount that covers the gas of its settlement on `network`. Zero if every amount does, or if
+    /// somebody else pays the gas.
+    #[must_use]
+    pub fn least_settlement(&self, network: &Network) -> MicroUsd {
+        self.least_settlements.iter().find(|(known, _)| *known == network).map_or(MicroUsd::ZERO, |(_, least)| *least)
+    }
+
+    /// Returns the networks on which a call for at most `price` costs this host more gas than it brings, each with the
+    /// least amount that covers the gas. `accepts` is the builder's list of accepted payments.
+    #[must_use]
+    pub fn underpaid_on(&self, price: MicroUsd, accepts: &[String]) -> Vec<(&'static Network, MicroUsd)> {
+        let is_accepted = |accepted: &Accepted| accepts.is_empty() || accepts.iter().any(|entry| accepted.is_named(entry));
+        let is_offered =
+            |network: &Network| self.accepted.iter().any(|accepted| accepted.asset.network == network && is_accepted(accepted));
+        let underpaid = self.least_settlements.iter().filter(|(network, least)| price < *least && is_offered(*network));
+        underpaid.copied().collect()
     }
 
     /// Returns the entries of `accepts` for `terms`: the payments that host and tool both accept and a facilitator can

@@ -87,6 +87,17 @@ impl ReceiptFinisher {
     }
 }
 
+impl ReceiptFinisher {
+    /// Returns the row and the event of a reorganization with this data.
+    fn reorganization(&self, settlement: &ReorganizedSettlement, mut data: Value) -> (Batch, News) {
+        data["receiptId"] = json!(settlement.receipt_id());
+        data["network"] = json!(settlement.network());
+        let event = self.events.event(Kind::PaymentReorganized, settlement.slug(), data);
+        let owner = settlement.owner().clone();
+        (Events::stored(&owner, &event), News { owner, events: vec![event] })
+    }
+}
+
 impl Closing {
     fn sale(&self, totals: Totals) -> Sale {
         Sale { endpoint: self.receipt.endpoint_id.clone(), slug: self.receipt.slug.clone(), totals }
@@ -182,16 +193,26 @@ impl Finisher for ReceiptFinisher {
         (Events::stored(&owner, &event), News { owner, events: vec![event] })
     }
 
-    fn reorganized(&self, settlement: &ReorganizedSettlement, taken_back: bool) -> (Batch, News) {
-        let data = json!({
-            "receiptId": settlement.receipt_id(),
-            "network": settlement.network(),
-            "transaction": settlement.transaction(),
-            "state": if taken_back { "reorganized" } else { "settled" },
-        });
-        let event = self.events.event(Kind::PaymentReorganized, settlement.slug(), data);
-        let owner = settlement.owner().clone();
-        (Events::stored(&owner, &event), News { owner, events: vec![event] })
+    fn reorganized(&self, settlement: &ReorganizedSettlement) -> (Batch, News) {
+        let mut data = json!({ "transaction": settlement.transaction(), "state": "reorganized" });
+        if let Some(lost) = settlement.lost {
+            (data["state"], data["lost"]) = (json!("lost"), json!(lost));
+        }
+        self.reorganization(settlement, data)
+    }
+
+    fn settled_again(&self, settlement: &ReorganizedSettlement, other: Option<&Settlement>) -> (Batch, News) {
+        let mut data = json!({ "transaction": settlement.transaction(), "state": "settled" });
+        if let Some(other) = other {
+            (data["transaction"], data["formerTransaction"]) = (json!(other.transaction), json!(settlement.transaction()));
+        }
+        self.reorganization(settlement, data)
+    }
+
+    fn extensions(&self, receipt: Record, settlement: &Settlement) -> Option<Value> {
+        let payment = self.payment(settlement);
+        let told = self.signer.settle_extensions(&receipt.draft, &payment);
+        told.or_else(|| self.signer.receipt(receipt.draft, payment).record.offer_receipt.as_ref().map(OfferReceipt::extensions))
     }
 
     fn announce(&self, news: News) {

@@ -55,7 +55,7 @@ pub enum SettleOutcome {
     Lost(String),
 }
 
-/// Gas used by a reverted settlement, or by a successful one beyond [`BurnedGas::ORDINARY`].
+/// Gas that transactions have used, and what it cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurnedGas {
     /// Units of gas.
@@ -69,6 +69,15 @@ impl BurnedGas {
     /// for a wallet's contract that checks a signature or a passkey. Gas beyond it counts like burned gas even though
     /// the settlement pays, because its payer chooses the amount and may pay only a millionth of a dollar for it.
     pub const ORDINARY: u64 = 200_000;
+}
+
+/// Gas that a successful settlement has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettlementGas {
+    /// All of it that is not in `excess`.
+    pub ordinary: BurnedGas,
+    /// Gas beyond [`BurnedGas::ORDINARY`] that a payer who is a contract has chosen to use.
+    pub excess: BurnedGas,
 }
 
 /// Why a settlement cannot begin. Nothing was taken, and nobody was asked to move money.
@@ -114,9 +123,8 @@ pub trait Facilitator: Send + Sync + 'static {
         None
     }
 
-    /// Takes the gas that a successful settlement has used beyond [`BurnedGas::ORDINARY`] and that was not taken
-    /// before.
-    fn take_excess(&self, _payment: &PaymentId) -> Option<BurnedGas> {
+    /// Takes the gas that this host has paid for a successful settlement and that was not taken before.
+    fn take_used(&self, _payment: &PaymentId) -> Option<SettlementGas> {
         None
     }
 
@@ -142,6 +150,12 @@ pub trait Facilitator: Send + Sync + 'static {
     /// Looks up a settlement that another facilitator was to make. It moves nothing and trusts only the chain.
     async fn look_up(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
         SettleOutcome::Unknown("the facilitator in force has no chain to ask".to_owned())
+    }
+
+    /// Looks up a payment whose transaction a reorganization of the chain has dropped, by its nonce. It moves nothing.
+    /// [`SettleOutcome::Lost`] means that the nonce is unused and that the payment can be settled again.
+    async fn find_again(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        self.look_up(payment, begun).await
     }
 
     /// Its name: `simulated`, `http` or `evm`.

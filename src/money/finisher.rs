@@ -71,9 +71,16 @@ pub trait Finisher: Send + Sync + 'static {
     /// Returns the rows and events for a settlement that stayed open for so long that it is no longer looked up.
     fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, News);
 
-    /// Returns the rows and events for a settlement that a reorganization of the chain has undone, or, if not
-    /// `taken_back`, that is in a block again.
-    fn reorganized(&self, settlement: &ReorganizedSettlement, taken_back: bool) -> (Batch, News);
+    /// Returns the rows and events for a settlement that a reorganization of the chain has undone, or whose money can
+    /// no longer move after one.
+    fn reorganized(&self, settlement: &ReorganizedSettlement) -> (Batch, News);
+
+    /// Returns the rows and events for a reorganized settlement that is in a block again. `other` is its new settlement
+    /// if another transaction made it.
+    fn settled_again(&self, settlement: &ReorganizedSettlement, other: Option<&Settlement>) -> (Batch, News);
+
+    /// Returns the fields for `extensions` of the settle response of a new settlement for this receipt.
+    fn extensions(&self, receipt: Receipt, settlement: &Settlement) -> Option<Value>;
 
     /// Announces events to live subscribers.
     fn announce(&self, news: News);

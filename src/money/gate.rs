@@ -17,6 +17,7 @@ mod recent;
 mod reconcile;
 pub(super) mod record;
 mod recovery;
+mod resettle;
 mod retry;
 mod settle;
 pub(super) mod slowed;
@@ -46,16 +47,16 @@ pub use self::{
     unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
 };
 use super::{
-    Accepted, BurnedGas, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment,
-    PaymentConfig, PaymentId, PaymentState, Refusal, StoredAnswer, Terms, Way, WireVersion,
+    Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
+    PaymentId, PaymentState, Refusal, StoredAnswer, Terms, Way, WireVersion,
     credit::Hold,
     gate::{
         alarms::Alarms,
         claims::{Claim, Claims},
         funds::{PurseHold, Purses},
-        gas::{Burner, GasHold, GasMeter},
+        gas::{Burner, CountedGas, GasHold, GasMeter},
         record::{OwedPayment, Record, Tail},
-        retry::{Lanes, Retry},
+        retry::{Lanes, Pass, Retry},
         throttle::{Place, Running, Throttle},
     },
     receipt::Kind,
@@ -164,8 +165,8 @@ struct OpenRun {
     running: Option<Running>,
     /// The parties for which its gas counts.
     burner: Burner,
-    /// Gas burned by its transactions so far.
-    burned: Option<BurnedGas>,
+    /// Gas of its transactions that was counted as burned so far.
+    burned: Vec<CountedGas>,
     /// Held because the money may still move.
     purse: Option<PurseHold>,
     /// Held because gas may still be burned.
@@ -217,6 +218,8 @@ pub struct Gate {
     /// Open settlements of this replica: the next lookup, and the number of lookups.
     open: Mutex<HashMap<PaymentId, Retry>>,
     lanes: Lanes,
+    /// How far unresolved settlements were looked up.
+    pass: Mutex<Pass>,
     /// Reservations of running calls.
     claims: Claims,
     /// Reservations of this process whose release has not reached the store yet.
@@ -262,6 +265,7 @@ impl Gate {
             twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             open: Mutex::default(),
             lanes: Lanes::default(),
+            pass: Mutex::default(),
             claims: Claims::default(),
             orphans: Mutex::default(),
         })
@@ -354,11 +358,12 @@ impl Gate {
         }
     }
 
-    /// Finds the credit with this token. Notifies `observer` if there is none.
-    async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, StoreError> {
+    /// Finds the credit with this token, once `observer` permits it.
+    async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, Refusal> {
+        let lookup = if let Some(observer) = observer { Some(observer.begin().await?) } else { None };
         let credit = self.credits.find(token).await?;
-        if let (None, Some(observer)) = (&credit, observer) {
-            observer.saw_wrong();
+        if let (None, Some(lookup)) = (&credit, lookup) {
+            lookup.saw_wrong();
         }
         Ok(credit)
     }

@@ -16,8 +16,11 @@
 //! [`Facilitator`] verify it.
 //!
 //! A `settling` record without an answer from the facilitator is looked up by sending the identical payload again.
-//! After a day (`--unresolved-hours`) it becomes `unresolved`, and an admin decides. Released and refused
+//! After a day (`--unresolved-after-ms`) it becomes `unresolved`, and the chain or an admin decides. Released and refused
 //! authorizations are unspent and may be used again.
+//!
+//! If a reorganization of the chain drops the transaction of a settled payment, its nonce is looked up: another
+//! transaction may have moved the money, or the payment is settled again.
 
 #![warn(missing_docs)]
 
@@ -52,7 +55,7 @@ mod unresolved;
 mod x402;
 
 pub use self::{
-    accept::{Accepted, ConfigError, PaymentConfig, UNRESOLVED_AFTER},
+    accept::{Accepted, ConfigError, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
     asset::Asset,
     begun::Begun,
     binding::binding,
@@ -62,7 +65,7 @@ pub use self::{
         MovementKind, MovementPlace, Movements, Once, OverBudget, Revoked, SetBy,
     },
     facilitator::{
-        BurnedGas, Facilitator, SettleOutcome, Unprepared, Verdict,
+        BurnedGas, Facilitator, SettleOutcome, SettlementGas, Unprepared, Verdict,
         by_network::Facilitators,
         kind::{
             FacilitatorAccess, FacilitatorKind, Means, Reached, Site,
@@ -82,10 +85,10 @@ pub use self::{
     },
     limits::{FailedRuns, GasLimits, OwedLimits},
     network::{Family, Network, checked_address},
-    offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
+    offered::{CredentialLookup, CredentialObserver, CreditOffer, Offered, WireVersion},
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
     refusal::{Refusal, SettleError},
-    reorganized::{ReorganizedSettlement, count_reorganized},
+    reorganized::{Loss, ReorganizedSettlement, ResettledSettlement, count_reorganized},
     route::{Due, RemoteRoutes, Route, RouteError, RouteProvider, Start, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind},
     terms::{SignedOffers, Terms, Way},

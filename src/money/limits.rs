@@ -22,7 +22,8 @@ impl Default for FailedRuns {
     }
 }
 
-/// Limits on gas per hour that settlements burn without paying. `None` means no limit.
+/// Limits on gas per hour that settlements burn without paying. `None` means no limit. Gas of underpaid settlements counts
+/// apart, and has the same limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GasLimits {
     /// Per payer. Default: 3,000,000.

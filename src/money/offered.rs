@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+
+use super::gate::slowed::Slowed;
 
 /// Maximum length of an idempotency key, in characters.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
@@ -58,14 +61,24 @@ pub struct CreditOffer {
     pub token: String,
     /// Identifies repetitions of a call. 1 to 255 visible ASCII characters.
     pub idempotency_key: Option<String>,
-    /// Notified if no credit has the token.
+    /// Limits lookups of the token, and counts it as wrong if no credit has it.
     pub observer: Option<Arc<dyn CredentialObserver>>,
 }
 
-/// Receives notice of invalid credentials from where they are looked up.
+/// Limits how many wrong credentials of a caller are looked up.
 pub trait CredentialObserver: fmt::Debug + Send + Sync {
-    /// Called when an invalid credential was sent.
-    fn saw_wrong(&self);
+    /// Begins the lookup of a credential, which counts as wrong until the returned lookup is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Bound::Credentials`](crate::Bound::Credentials) if the caller has sent too many wrong credentials.
+    fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, Slowed>>;
+}
+
+/// The lookup of a credential.
+pub trait CredentialLookup: Send {
+    /// Counts the credential as wrong.
+    fn saw_wrong(self: Box<Self>);
 }
 
 /// Returns a valid idempotency key, or a description of the problem.

@@ -45,6 +45,9 @@ pub enum Refusal {
     /// It was settled before the run, and no run has produced an answer.
     #[error("payment `{payment}` was charged before the run, and the tool is not run for it any more")]
     NoMoreRuns { payment: PaymentId, receipt: String },
+    /// It was settled before the run, and a reorganization of the chain has undone the settlement.
+    #[error("a reorganization of the chain took payment `{0}` back: the tool runs once it is settled again")]
+    Reorganized(PaymentId),
     #[error("this tool is charged before it runs: a call on developer credit needs an `Idempotency-Key`")]
     KeyRequired,
     /// The reason is in the facilitator's words, for the log.

@@ -1,19 +1,38 @@
 //! Settlements that a reorganization of the chain may still undo, and those that it has undone.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tollhouse_base::{
     clock::Timestamp,
-    id::{PaymentId, ReceiptId},
+    id::{PaymentId, ReceiptId, ReplicaId},
 };
 use tollhouse_store::{Batch, Direction, Range, Store, StoreError, Table, schema};
 use tollhouse_tool::{Owner, Slug};
 
-use super::settlement::Settlement;
+use super::{offered::WireVersion, settlement::Settlement};
 
 /// The key is network, block and receipt: see [`WatchedSettlement::key`].
 pub(crate) const WATCHED: Table<String, WatchedSettlement> = schema::WATCHED_SETTLEMENTS.holding();
 pub(crate) const REORGANIZED: Table<ReceiptId, ReorganizedSettlement> = schema::REORGANIZED_SETTLEMENTS.holding();
-tollhouse_store::json_values!(WatchedSettlement, ReorganizedSettlement);
+pub(crate) const RESETTLED: Table<ReceiptId, ResettledSettlement> = schema::RESETTLED_SETTLEMENTS.holding();
+tollhouse_store::json_values!(WatchedSettlement, ReorganizedSettlement, ResettledSettlement);
+
+/// Maximum number of earlier transactions that are kept of a settlement.
+const MOST_FORMER: usize = 8;
+
+/// A signed payment, as far as it is needed to look it up by its nonce and to settle it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SignedPayment {
+    pub(crate) version: WireVersion,
+    /// The payment without its unsigned parts.
+    pub(crate) payload: Value,
+    pub(crate) requirements: Value,
+    /// When its settlement began. A search of the chain starts there.
+    pub(crate) began: Timestamp,
+}
 
 /// A settlement whose block may still be replaced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +48,12 @@ pub(crate) struct WatchedSettlement {
     pub(crate) slug: Option<Slug>,
     /// When the node was first found not to have it.
     pub(crate) missing_since: Option<Timestamp>,
+    /// `None` in rows of versions that did not store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) signed: Option<SignedPayment>,
+    /// Its earlier transactions, which reorganizations have undone, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) former: Vec<String>,
 }
 
 /// A settlement whose transaction is no longer in a block.
@@ -38,6 +63,73 @@ pub struct ReorganizedSettlement {
     pub(crate) settlement: WatchedSettlement,
     /// When it was noticed.
     pub at: Timestamp,
+    #[serde(default)]
+    pub(crate) recovery: Recovery,
+    /// Why its money can no longer move, once the chain has shown it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Loss>,
+}
+
+/// What was done to recover a reorganized settlement.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Recovery {
+    /// When its nonce is next looked up. `None` before the first lookup.
+    pub(crate) next: Option<Timestamp>,
+    /// Number of lookups.
+    pub(crate) lookups: u32,
+    /// How often it was sent again.
+    pub(crate) sendings: u32,
+    /// The transaction that was last prepared to send it again. It is recorded before it is sent.
+    pub(crate) transaction: Option<String>,
+    /// The replica that is looking it up. Another one takes over after that one's lease ends.
+    pub(crate) replica: Option<ReplicaId>,
+}
+
+/// Why the money of a reorganized settlement can no longer move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Loss {
+    /// The payer canceled the authorization.
+    Canceled,
+    /// The payer used the nonce for another transfer.
+    UsedElsewhere,
+    /// The authorization expired unused.
+    Expired,
+}
+
+/// A reorganized settlement that another transaction has made since.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResettledSettlement {
+    /// The transaction that moved the money.
+    pub transaction: String,
+    /// The transactions that reorganizations have undone, oldest first.
+    pub former: Vec<String>,
+    /// When it was found.
+    pub at: Timestamp,
+}
+
+impl Loss {
+    /// Returns the loss for the code of a refusal that the chain has shown to be final. `None` for other codes.
+    pub(crate) fn of(reason: &str) -> Option<Self> {
+        Some(match reason {
+            "authorization_canceled" => Self::Canceled,
+            "invalid_exact_evm_nonce_already_used" | "permit2_invalid_nonce" => Self::UsedElsewhere,
+            "invalid_exact_evm_payload_authorization_valid_before" | "permit2_deadline_expired" => Self::Expired,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Canceled => "the payer canceled the authorization",
+            Self::UsedElsewhere => "the payer used the nonce for another transfer",
+            Self::Expired => "the authorization expired unused",
+        })
+    }
 }
 
 impl ReorganizedSettlement {
@@ -47,7 +139,7 @@ impl ReorganizedSettlement {
         &self.settlement.receipt_id
     }
 
-    /// Returns the transaction.
+    /// Returns the transaction that was undone.
     #[must_use]
     pub fn transaction(&self) -> &str {
         &self.settlement.transaction
@@ -76,11 +168,26 @@ impl WatchedSettlement {
     pub(crate) fn key(&self) -> String {
         format!("{}/{:020}/{}", self.network, self.block, self.receipt_id)
     }
+
+    /// Replaces its transaction. The previous one is kept as a former one.
+    pub(crate) fn made_by(&mut self, transaction: &str) {
+        let before = std::mem::replace(&mut self.transaction, transaction.to_owned());
+        self.former.push(before);
+        self.former.retain(|former| former != transaction);
+        let most = self.former.len().saturating_sub(MOST_FORMER);
+        self.former.drain(..most);
+    }
 }
 
 /// Returns the row that watches a settlement until its block is final. Empty if the block is final already, or if the
 /// chain was not read.
-pub(crate) fn watch(payment: &PaymentId, receipt_id: &str, settlement: &Settlement, owner: &Owner, slug: Option<&Slug>) -> Batch {
+pub(crate) fn watch(
+    payment: &PaymentId,
+    receipt_id: &str,
+    settlement: &Settlement,
+    (owner, slug): (&Owner, Option<&Slug>),
+    signed: Option<SignedPayment>,
+) -> Batch {
     let Some(evidence) = settlement.evidence.as_ref().filter(|evidence| !evidence.is_final) else { return Batch::new() };
     let Ok(receipt_id) = receipt_id.parse() else { return Batch::new() };
     let watched = WatchedSettlement {
@@ -93,6 +200,8 @@ pub(crate) fn watch(payment: &PaymentId, receipt_id: &str, settlement: &Settleme
         owner: owner.clone(),
         slug: slug.cloned(),
         missing_since: None,
+        signed,
+        former: Vec::new(),
     };
     WATCHED.put(&watched.key(), &watched)
 }
@@ -119,4 +228,23 @@ pub async fn count_reorganized(store: &dyn Store, most: usize) -> Result<usize, 
 pub(crate) async fn list_reorganized(store: &dyn Store, limit: usize) -> Result<Vec<ReorganizedSettlement>, StoreError> {
     let rows = REORGANIZED.page(store, &REORGANIZED.all(), limit, Direction::Backward).await?;
     Ok(rows.into_iter().map(|row| row.value).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_earlier_versions_are_read() {
+        let row = r#"{"settlement":{"receiptId":"rcpt_01JD000000000000000000000A","payment":"pmt_00000000000000000000000000000000",
+            "network":"eip155:84532","transaction":"0xa","block":7,"blockHash":null,"owner":"platform","slug":null,"missingSince":null},
+            "at":"2027-01-15T08:00:00.000Z"}"#;
+        let mut read: ReorganizedSettlement = serde_json::from_str(row).unwrap();
+        assert_eq!((&read.recovery, read.lost, &read.settlement.signed), (&Recovery::default(), None, &None));
+        for (transaction, former) in [("0xb", vec!["0xa"]), ("0xa", vec!["0xb"]), ("0xc", vec!["0xb", "0xa"])] {
+            read.settlement.made_by(transaction);
+            assert_eq!(read.transaction(), transaction);
+            assert_eq!(read.settlement.former, former);
+        }
+    }
 }

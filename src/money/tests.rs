@@ -257,8 +257,8 @@ struct Moody {
     burned: Mutex<Option<BurnedGas>>,
     /// Whether payers are contracts.
     contracts: AtomicBool,
-    /// Gas that a successful settlement has used beyond an ordinary one.
-    excess: Mutex<Option<BurnedGas>>,
+    /// Gas that a successful settlement has used.
+    used: Mutex<Option<SettlementGas>>,
 }
 
 impl Moody {
@@ -312,8 +312,8 @@ impl Facilitator for Moody {
         self.burned.lock().unwrap().take()
     }
 
-    fn take_excess(&self, _payment: &PaymentId) -> Option<BurnedGas> {
-        self.excess.lock().unwrap().take()
+    fn take_used(&self, _payment: &PaymentId) -> Option<SettlementGas> {
+        self.used.lock().unwrap().take()
     }
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
@@ -393,8 +393,8 @@ impl Bench {
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled, mood) = (AtomicUsize::default(), AtomicUsize::default(), Mutex::new(Mood::Honest));
         let (identity, deaf, spent) = (Mutex::new("moody"), Mutex::default(), AtomicBool::default());
-        let (burned, excess, contracts) = (Mutex::default(), Mutex::default(), AtomicBool::default());
-        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned, excess, contracts });
+        let (burned, used, contracts) = (Mutex::default(), Mutex::default(), AtomicBool::default());
+        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned, used, contracts });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));

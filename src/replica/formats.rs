@@ -52,6 +52,10 @@ pub const SOURCES_APART: u32 = 8;
 /// The form of a payment that is unresolved, or that holds a part of its payer's balance.
 pub const PAYMENTS_UNRESOLVED: u32 = 9;
 
+/// The form of a payment that is settled before the run. Hosts that do not read it ignore `settle`, and run a tool before
+/// it is paid.
+pub const SETTLED_BEFORE: u32 = PAYMENTS_UNRESOLVED;
+
 /// Forms of rows up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Formats {

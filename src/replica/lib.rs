@@ -58,7 +58,7 @@ use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 pub use self::{
     exchange::Tallies,
     follow::Followed,
-    formats::{ANSWERS_APART, JoinError, PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, SELLERS_KEPT, SOURCES_APART},
+    formats::{ANSWERS_APART, JoinError, PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, SELLERS_KEPT, SETTLED_BEFORE, SOURCES_APART},
     jobs::Turn,
     keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
     lease::Living,
@@ -170,6 +170,12 @@ impl Replica {
     #[cfg(any(test, feature = "testing"))]
     pub fn with_clock(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
         Self::knowing(store, clock, formats::OWN)
+    }
+
+    /// Creates a replica of an earlier version, which reads rows up to this format.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn reading_up_to(store: Arc<dyn Store>, format: u32) -> Arc<Self> {
+        Self::knowing(store, Clock::default(), Known { reads: format, writes: formats::OWN.writes, wants: formats::OWN.writes })
     }
 
     /// Creates a replica of a version with these formats, on a machine with this clock.

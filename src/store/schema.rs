@@ -74,8 +74,9 @@ tables! {
     FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// Uses of rate limits and failures of callers, by period and key, counted across all replicas.
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
-    /// Gas burned by settlements that paid nothing, and the number of reverted ones, per five minutes: by payer, payer
-    /// address, builder, and in total.
+    /// Gas burned by settlements that paid nothing, gas of underpaid ones, and the number of reverted ones, per five
+    /// minutes: by payer, caller's address, builder, and in total. Also the payments whose burned gas was counted, with
+    /// the parties for which it was.
     BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has gone by");
     /// Payers with a settlement in the host's own transaction, per week: payer, `/`, tool.
     CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");
@@ -131,7 +132,7 @@ tables! {
     /// Settlements that have begun and not ended.
     OPEN_INTENTS: OpenIntents "pmt_", PaymentId => "()", With("the payment, while it is open"), of: PAYMENTS;
     /// Settlements whose result was still unknown when the host stopped asking.
-    UNRESOLVED_SETTLEMENTS: Payments "unresolved/", PaymentId => "()", With("the payment, until an admin decides"), of: PAYMENTS;
+    UNRESOLVED_SETTLEMENTS: Payments "unresolved/", PaymentId => "()", With("the payment, until the chain or an admin decides"), of: PAYMENTS;
     /// Amounts of payers' balances held by running calls, on hosts that share a store: payer, `/`, network, `/`, token.
     HELD_BALANCES: Payments "held/", String => "a sum", Until("the payer has no run under way");
     /// Payments with data to delete, by when it is due.
@@ -141,7 +142,9 @@ tables! {
     /// Settlements whose block can still be replaced: network, `/`, block, `/`, receipt.
     WATCHED_SETTLEMENTS: Payments "watched/", String => "WatchedSettlement", Until("its block is safe");
     /// Settlements whose transaction is no longer in any block.
-    REORGANIZED_SETTLEMENTS: Payments "reorganized/", ReceiptId => "ReorganizedSettlement", Until("its transaction is in a block again");
+    REORGANIZED_SETTLEMENTS: Payments "reorganized/", ReceiptId => "ReorganizedSettlement", Until("its payment is in a block again");
+    /// Settlements that another transaction has made since a reorganization undid them.
+    RESETTLED_SETTLEMENTS: Payments "resettled/", ReceiptId => "ResettledSettlement", Forever;
     /// Developer credits.
     CREDITS: Credits "", CreditId => "Holder", Forever;
     /// Movements of a developer credit, by number. The balance comes after the last one, so that one scan sees both.

@@ -1,10 +1,9 @@
 //! Handlers of calls: code of the host, a static response, or a builder's code.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use serde_json::Value;
 use tollhouse_protocol::Language;
+
+use super::StaticResponse;
 
 macro_rules! builtins {
     ($($builtin:ident $name:literal $reach:ident $what:literal;)*) => {
@@ -139,7 +138,7 @@ pub enum Handler {
     /// Code of the host, selected by the handler type.
     Builtin,
     /// `static_json`: this response.
-    Static(Arc<Value>),
+    Static(StaticResponse),
     /// Source code, in the store under the tool's version.
     Js {
         /// The language of the source.
@@ -163,5 +162,15 @@ mod tests {
             assert!(serde_json::from_value::<HandlerType>(json!(name)).unwrap_err().to_string().contains(JS), "{name}");
         }
         assert_eq!(Builtin::NAMES.len(), HandlerType::all().count());
+    }
+
+    #[test]
+    fn a_stored_handler_keeps_the_numbers_of_its_response() {
+        for response in ["[12345678901234567890123,0.1000,1e400,-0.0]", r#"{"a":1.5}"#] {
+            let handler = Handler::Static(StaticResponse::read(response).unwrap());
+            let stored = serde_json::to_string(&handler).unwrap();
+            assert_eq!(stored, format!("{{\"static\":{response}}}"));
+            assert_eq!(serde_json::from_str::<Handler>(&stored).unwrap(), handler);
+        }
     }
 }

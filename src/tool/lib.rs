@@ -1,4 +1,4 @@
-//! The data model of tools. It does no I/O, and imports nothing of ours except `clock`, `id` and the findings of scans.
+//! The data model of tools. It does no I/O, and imports nothing of ours except `clock`, `exact`, `id` and the findings of scans.
 
 #![warn(missing_docs)]
 
@@ -10,6 +10,7 @@ mod handler;
 mod header;
 mod price;
 mod record;
+mod response;
 mod review;
 mod runs;
 mod schema;
@@ -24,6 +25,7 @@ pub use handler::{Builtin, Handler, HandlerType, Runtime};
 pub use header::check_headers;
 pub use price::{MicroUsd, PriceError, UsdChange};
 pub use record::{CatalogForm, Record};
+pub use response::{StaticResponse, WithResponse};
 pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};
 pub use runs::{ForeignHandler, Runs};
 pub use schema::{

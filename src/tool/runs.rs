@@ -1,10 +1,6 @@
 //! Determines what runs when a tool is called.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
-use super::{Builtin, Endpoint, Handler, HandlerType, Slug};
+use super::{Builtin, Endpoint, Handler, HandlerType, Slug, StaticResponse};
 
 /// The code that a call runs, consistent with the tool's handler type.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,7 +8,7 @@ pub enum Runs {
     /// Code of the host, in this process.
     Builtin(Builtin),
     /// Nothing: this is the response.
-    Static(Arc<Value>),
+    Static(StaticResponse),
     /// Its source, in the sandbox.
     Js,
 }
@@ -36,7 +32,7 @@ impl Endpoint {
     pub fn runs(&self) -> Result<Runs, ForeignHandler> {
         match (self.handler_type, &self.handler) {
             (HandlerType::Builtin(builtin), Handler::Builtin) => Ok(Runs::Builtin(builtin)),
-            (HandlerType::StaticJson, Handler::Static(response)) => Ok(Runs::Static(Arc::clone(response))),
+            (HandlerType::StaticJson, Handler::Static(response)) => Ok(Runs::Static(response.clone())),
             (HandlerType::JsRequestResponse, Handler::Js { .. }) => Ok(Runs::Js),
             (handler_type, Handler::Builtin | Handler::Static(_) | Handler::Js { .. }) => {
                 Err(ForeignHandler { slug: self.slug.clone(), handler_type })
@@ -47,7 +43,7 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use tollhouse_base::{clock::Timestamp, id::EndpointId};
@@ -67,7 +63,7 @@ mod tests {
         for known in HandlerType::all() {
             let (place, runs) = match known {
                 HandlerType::Builtin(builtin) => (0, Runs::Builtin(builtin)),
-                HandlerType::StaticJson => (1, Runs::Static(Arc::new(json!({ "a": 1 })))),
+                HandlerType::StaticJson => (1, Runs::Static(StaticResponse::from(&json!({ "a": 1 })))),
                 HandlerType::JsRequestResponse => (2, Runs::Js),
             };
             for (number, handler) in handlers.iter().enumerate() {

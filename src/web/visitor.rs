@@ -21,7 +21,8 @@ use tollhouse_base::{
     id::RequestId,
     share::Turn,
 };
-use tollhouse_front::{ByPage, Code, Fault, Sender, code_of, names, peer};
+use tollhouse_front::{ByPage, Code, CredentialCheck, Fault, Sender, code_of, names, peer};
+use tollhouse_tool::WithResponse;
 use tower::ServiceExt as _;
 
 use super::{
@@ -120,9 +121,13 @@ impl Visitor {
         self.services.shared.limits.may_show_credential(self.sender)
     }
 
-    /// Counts a refused credential.
-    pub(super) fn wrong_credential(&self, refused: &Fault) {
-        self.services.shared.limits.wrong_credential(self.sender, refused);
+    /// Begins the check of a credential that the visitor has entered.
+    ///
+    /// # Errors
+    ///
+    /// 429 if their address has shown wrong credentials too often.
+    pub(super) async fn begin_check(&self) -> Result<CredentialCheck, Fault> {
+        self.services.shared.limits.begin_check(self.sender).await
     }
 
     /// Returns the visitor with this credential.
@@ -185,19 +190,41 @@ impl Visitor {
         self.read(self.ask(Method::POST, path, Some(body)).await).await
     }
 
+    /// Makes a GET request for a handler. A static response is its text in a string.
+    ///
+    /// # Errors
+    ///
+    /// A refusal of the API.
+    pub(super) async fn get_handler(&self, path: &str) -> Result<Bulk, Refused> {
+        self.read_by(self.ask(Method::GET, path, None).await, WithResponse::read).await
+    }
+
     /// Returns the JSON of a response.
     ///
     /// # Errors
     ///
     /// A refusal of the API.
     pub(super) async fn read(&self, response: Response) -> Result<Bulk, Refused> {
+        self.read_by(response, |body| serde_json::from_slice(body)).await
+    }
+
+    /// Returns the JSON of a response as `parse` reads it.
+    ///
+    /// # Errors
+    ///
+    /// A refusal of the API.
+    pub(super) async fn read_by(
+        &self,
+        response: Response,
+        parse: impl FnOnce(&[u8]) -> serde_json::Result<Value>,
+    ) -> Result<Bulk, Refused> {
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
         let internal = || Refused::from(Fault::from(Code::Internal));
         let body = to_bytes(response.into_body(), MOST_BYTES).await.map_err(|_| internal())?;
         let turn = self.turn().await?;
-        let value = aside(body.len(), || work_in(turn.as_ref(), || serde_json::from_slice(&body))).await;
+        let value = aside(body.len(), || work_in(turn.as_ref(), || parse(&body))).await;
         value.map(Bulk::new).map_err(|error| {
             tracing::error!(%error, "the API answered a page with what is no JSON");
             internal()
@@ -299,7 +326,7 @@ impl Visitor {
         if code_of(&self.ask(Method::GET, own(session.kind), None).await) != Some(Code::Unauthorized) {
             return false;
         }
-        self.wrong_credential(&Code::Unauthorized.into());
+        self.services.shared.limits.count_wrong(self.sender);
         if let Err(error) = self.services.sessions.end(&session.owner, &session.name).await {
             tracing::warn!(%error, "a session whose credential is worth nothing stays until it is unused");
         }

@@ -126,22 +126,22 @@ impl Scene {
 /// Runs a command. Returns its output as `Ok` if it succeeded, and as `Err` otherwise.
 async fn run(args: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
     let mut command = tollhouse();
-    command.args(args).envs(env.iter().copied()).current_dir(std::env::temp_dir());
+    command.args(args).envs(env.iter().copied());
     let output = spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-async fn back_up(data: &Path, to: &Path) -> Result<String, String> {
+pub(crate) async fn back_up(data: &Path, to: &Path) -> Result<String, String> {
     run(&["backup", "--to", to.to_str().unwrap(), "--data", data.to_str().unwrap()], &[]).await
 }
 
-async fn restore(from: &Path, data: &Path, env: &[(&str, &str)]) -> Result<String, String> {
+pub(crate) async fn restore(from: &Path, data: &Path, env: &[(&str, &str)]) -> Result<String, String> {
     run(&["restore", from.to_str().unwrap(), "--data", data.to_str().unwrap()], env).await
 }
 
 /// Creates a folder for a host with the keys of another one.
-fn folder_with_keys(of: &Path) -> TempDir {
+pub(crate) fn folder_with_keys(of: &Path) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();

@@ -184,6 +184,18 @@ async fn guesses_at_the_request_of_a_paid_registration_count_as_wrong_credential
 }
 
 #[tokio::test]
+async fn guesses_that_arrive_together_are_judged_up_to_the_limit() {
+    let host = Host::builder().flag("--auth-failures", 3).start().await;
+    let payer = Payer::funded(&host, 10.0).await;
+    let payment = payer.pay_v1(&host.post(REGISTER, &applicant()).await.is(402).json());
+    pay(&host, &payment, &applicant()).await.is(200);
+    let guesses: Vec<_> = (0..20).map(|guess| json!({ "name": format!("Guess {guess}") })).collect();
+    let answers = join_all(guesses.iter().map(|guess| pay(&host, &payment, guess))).await;
+    let with_status = |status| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!((with_status(409), with_status(429)), (3, 17), "{answers:?}");
+}
+
+#[tokio::test]
 async fn a_registration_whose_caller_hung_up_has_its_key_for_the_next_who_shows_the_payment() {
     let facilitator = Facilitator::start(Settles::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;

@@ -22,3 +22,4 @@ mod recorded;
 mod shown;
 mod since;
 mod terminal;
+mod unresolved;

@@ -79,11 +79,12 @@ pub fn checkout(host: &Host) -> TempDir {
 }
 
 pub async fn run(block: &str, folder: &Path) -> Output {
-    let kept = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let path = std::env::var_os("PATH").unwrap_or_default();
     let mut bash = Command::new("bash");
-    bash.args(["-c", &format!("{PROGRAMS}{block}")]).current_dir(folder).env_clear().envs(kept);
+    bash.args(["-c", &format!("{PROGRAMS}{block}")]).current_dir(folder).env_clear().env("PATH", path);
     let typescript: PathBuf = installed().join("node_modules/typescript/bin/tsc");
-    bash.env("XDG_CONFIG_HOME", folder.join("config"))
+    bash.env("HOME", folder)
+        .env("XDG_CONFIG_HOME", folder.join("config"))
         .env("XDG_STATE_HOME", folder.join("state"))
         .env("TYPESCRIPT", typescript)
         .env("NO_PROXY", "127.0.0.1")

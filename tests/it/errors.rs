@@ -379,6 +379,9 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
         let begun = Instant::now();
         let mut command = tollhouse();
         command.args(["serve", "--data"]).arg(folder.path().join("data")).args(args).envs(env.iter().copied()).current_dir(folder.path());
+        if !args.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let output = command.output().unwrap();
         assert!(!output.status.success() && begun.elapsed() < Duration::from_secs(20));
         String::from_utf8(output.stderr).unwrap()
@@ -401,7 +404,7 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
         assert!(refuses(&["--listen", "127.0.0.1:0", "--base-url", wrong]).contains("TOLLHOUSE_BASE_URL"), "{wrong}");
     }
     assert!(refuses(&["--listen", "127.0.0.1:0", "--log", "["]).contains("log filter"));
-    let mut few = within("sh", &["-c", "ulimit -n 24 && exec \"$0\" serve"], &tollhouse());
+    let mut few = within("sh", &["-c", "ulimit -n 24 && exec \"$0\" serve --listen 127.0.0.1:0"], &tollhouse());
     let told = String::from_utf8(few.current_dir(folder.path()).output().unwrap().stderr).unwrap();
     assert!(told.contains("may open 24 files; a host needs 64 at least"), "{told}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -30,7 +30,7 @@ use std::{future::Future, time::Duration};
 use serde_json::{Value, json};
 
 pub use self::{
-    answer::Answer,
+    answer::{Answer, Event},
     chain::Chain,
     erratic::Erratic,
     facilitator::{Facilitator, Said, Settles},

@@ -37,6 +37,7 @@ mod credits;
 mod crowded;
 mod databases;
 mod deleted;
+mod digits;
 mod docs;
 mod documents;
 mod drafts;

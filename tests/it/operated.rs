@@ -191,8 +191,14 @@ async fn doctor_warns_of_gas_without_bounds_or_estimates_and_of_words_that_nobod
     let unlimited = [evm(&well), vec![("TOLLHOUSE_BURNED_GAS", "0".to_owned())]].concat();
     let http = vec![("TOLLHOUSE_FACILITATOR", "http".to_owned()), ("X402_FACILITATOR_URL", "http://127.0.0.1:1".to_owned())];
     let looked_up = [http.clone(), vec![("TOLLHOUSE_RPC_URL", well.clone())]].concat();
+    let base = |least: &str| {
+        let weighed = vec![("TOLLHOUSE_NETWORK", "base".to_owned()), ("TOLLHOUSE_LEAST_SETTLEMENT_USD", least.to_owned())];
+        [evm(&well), weighed].concat()
+    };
     for (case, env, gas, node) in [
         ("all is well", evm(&well), 0, 0),
+        ("gas is weighed", base("0.001"), 0, 0),
+        ("gas is not weighed", base("0"), 1, 0),
         ("no bound", unlimited, 1, 0),
         ("no estimate", evm(&deaf), 1, 0),
         ("no node", http, 0, 1),

@@ -80,6 +80,56 @@ async fn a_settlement_that_a_reorganization_takes_back_is_told_everywhere_until_
     assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
 }
 
+/// Anybody can send an authorization to the token.
+#[tokio::test]
+async fn a_reorganized_payment_that_somebody_else_sends_is_settled_again() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let snapshot = chain.rpc("evm_snapshot", json!([])).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    let receipt = host.call_paid("echo", &json!({}), &payment).await.is(200).receipt_id();
+    let first = host.receipt(&receipt).await["transaction"].clone();
+    let sent = chain.rpc("eth_getTransactionByHash", json!([first])).await;
+    chain.rpc("evm_revert", json!([snapshot])).await;
+    let stranger = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+    chain.send(json!({ "from": stranger, "to": sent["to"], "data": sent["input"] })).await;
+    chain.rpc("anvil_mine", json!(["0x5"])).await;
+    let told = eventually("it is settled again", LONG, async || {
+        state(&host, &receipt).await.filter(|settlement| settlement["state"] == "settled")
+    })
+    .await;
+    assert_eq!((&told["former"], chain.balance(PAY_TO).await), (&json!([first]), 10_000));
+    assert_ne!(told["transaction"], first);
+    assert_eq!(host.get("/health").await.is(200).json()["reorganizedSettlements"], 0);
+    assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
+    let reconciled = admin(&host, "/ai/admin/reconciliation").await;
+    assert_eq!(reconciled["agrees"], true, "{reconciled}");
+}
+
+/// The payer still has the money on the new chain.
+#[tokio::test]
+async fn a_reorganized_payment_that_is_unused_is_sent_again() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let snapshot = chain.rpc("evm_snapshot", json!([])).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    let receipt = host.call_paid("echo", &json!({}), &payment).await.is(200).receipt_id();
+    taken_back(&chain, &snapshot, &host, &receipt).await;
+    eventually("it is sent again", LONG, async || (chain.balance(PAY_TO).await == 10_000).then_some(())).await;
+    // The transaction is another one, or the same if it has the same nonce and fees.
+    eventually("it is settled again", LONG, async || {
+        state(&host, &receipt).await.is_none_or(|settlement| settlement["state"] == "settled").then_some(())
+    })
+    .await;
+    assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
+}
+
 #[tokio::test]
 async fn a_block_that_is_replaced_by_another_of_its_height_is_noticed() {
     let chain = Chain::start().await;

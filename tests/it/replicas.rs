@@ -8,6 +8,7 @@ mod rates;
 mod receipts;
 mod starts;
 mod tasks;
+mod upfront;
 
 use std::{path::Path, sync::Arc, time::Duration};
 

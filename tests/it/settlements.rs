@@ -133,7 +133,7 @@ async fn what_a_facilitator_says_of_itself_is_for_the_log() {
     assert!(host.log().contains("401_call_0xbad"));
 }
 
-/// Tests in `money` cover the end of a settlement after a day. This one covers permissions and errors.
+/// `cli::unresolved` covers the end of a settlement that nobody answers for. This one covers permissions and errors.
 #[tokio::test]
 async fn admin_resolves_only_settlements_that_are_unresolved() {
     let (host, facilitator, payer) = with_facilitator(Settles::Unanswered).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     clients::{pays_for, pays_with},
     harness::{
-        Answer, Chain, Facilitator, Host, HostBuilder, PAY_TO, Payer, Payment, Settles,
+        Answer, Chain, Event, Facilitator, Host, HostBuilder, PAY_TO, Payer, Payment, Settles,
         chain::{GAS_KEY, clients},
         eventually, js, micros,
     },
@@ -116,6 +116,41 @@ async fn nothing_runs_where_the_settlement_is_refused() {
     let payment = Payer::new().pay(&host.challenge("strict").await);
     host.call_paid("strict", &json!({}), &payment).await.fails(422, "invalid_input", "caller");
     assert_eq!(facilitator.asked(), 1);
+    // A stream tells of the refusal in its last event.
+    let refused = last_event(&host, &json!({}), &Payer::new().pay(&challenge)).await;
+    assert_eq!((refused.name.as_str(), &refused.data["settlement"]["success"]), ("error", &json!(false)), "{refused:?}");
+    assert!(refused.data["paymentRequired"]["accepts"].is_array(), "{refused:?}");
+}
+
+/// Returns the last event of a streamed call.
+async fn last_event(host: &Host, input: &Value, payment: &Payment) -> Event {
+    let request = host.paid_request("order", input, payment).header("accept", "text/event-stream");
+    host.send(request).await.is(200).events().pop().unwrap()
+}
+
+#[tokio::test]
+async fn failed_stream_ends_with_its_settlement_and_receipt() {
+    let host = Host::start().await;
+    publish(&host).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let challenge = host.challenge("order").await;
+    let (payment, input) = (payer.pay(&challenge), json!({ "fails": 1 }));
+    let failed = last_event(&host, &input, &payment).await;
+    let (told, error) = (&failed.data, &failed.data["error"]);
+    assert_eq!((failed.name.as_str(), &error["code"], &error["charged"]), ("error", &json!("paid_run_failed"), &json!(true)), "{told}");
+    assert!(error["hint"].as_str().unwrap().contains("same payment") && error["runsLeft"] == 9, "{error}");
+    assert_eq!((&told["paymentId"], &told["settlement"]["success"]), (&json!(payment.id()), &json!(true)), "{told}");
+    assert_eq!(told["receipt"], host.receipt(error["receiptId"].as_str().unwrap()).await);
+    host.verify_receipt(&told["receipt"]).unwrap();
+    let done = last_event(&host, &input, &payment).await;
+    assert_eq!((done.name.as_str(), &done.data["settlement"]), ("result", &told["settlement"]), "{done:?}");
+    // MCP tells it in the response that ends the stream of progress.
+    let payment = payer.pay(&challenge);
+    let meta = json!({ "x402/payment": payment.payload, "progressToken": "p" });
+    let arguments = json!({ "name": "streamed", "fails": 1, "wait": 300 });
+    let failed = host.mcp().ask("tools/call", json!({ "name": "order", "arguments": arguments, "_meta": meta })).await.result();
+    assert_eq!((&failed["isError"], &failed["_meta"]["x402/payment-response"]["success"]), (&json!(true), &json!(true)), "{failed}");
+    assert_eq!(failed["_meta"]["tollhouse/receipt"]["paymentId"], payment.id(), "{failed}");
 }
 
 #[tokio::test]

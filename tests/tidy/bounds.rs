@@ -96,6 +96,7 @@ const TABLES: &[(Bound, &[&str])] = &[
             "PAYOUT_RECEIPTS",
             "SENT_TRANSACTIONS",
             "REORGANIZED_SETTLEMENTS",
+            "RESETTLED_SETTLEMENTS",
             "CUSTOMERS",
         ],
     ),
@@ -136,6 +137,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/account/seen.rs", OF_A_BUILDER, &["written"]),
     ("src/backup/restore.rs", OF_ONE_WORK, &["named"]),
     ("src/base/amounts.rs", Reason("a part of queues and of ends of tasks, with as many keys as those have"), &["in_order", "of"]),
+    ("src/base/attempts.rs", Line("penalties, wrong credentials"), &["queues"]),
     (
         "src/base/piles.rs",
         Line("ends of MCP tasks that no payment keeps: free ones, and those that failed"),

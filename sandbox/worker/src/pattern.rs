@@ -41,7 +41,7 @@ pub(crate) fn rewrite(schema: &mut Value, originals: &mut Originals) {
         match (name.as_str(), value) {
             ("const" | "enum" | "default" | "examples", _) => {}
             ("pattern", Value::String(pattern)) => rewrite_pattern(pattern, originals),
-            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => rewrite_reference(reference),
+            ("$id" | "$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => rewrite_reference(reference),
             ("patternProperties", Value::Object(named)) => {
                 let mut rewritten = Map::new();
                 for (mut pattern, mut schema) in std::mem::take(named) {
@@ -72,12 +72,14 @@ fn rewrite_pattern(pattern: &mut String, originals: &mut Originals) {
     }
 }
 
-/// Replaces the patterns in a JSON Pointer through `patternProperties` by their translations.
+/// Percent-encodes what a URI reference cannot contain, as other libraries do. Replaces the patterns in a JSON Pointer
+/// through `patternProperties` by their translations.
 fn rewrite_reference(reference: &mut String) {
-    let Some((base, pointer)) = reference.split_once('#') else { return };
-    if !pointer.contains("patternProperties/") {
+    let Some((base, pointer)) = reference.split_once('#') else {
+        *reference = uri_part(reference, b"[]");
         return;
-    }
+    };
+    let (base, pointer) = (uri_part(base, b"[]"), uri_part(pointer, b""));
     let mut rewritten = format!("{base}#");
     let mut is_pattern = false;
     for (at, part) in pointer.split('/').enumerate() {
@@ -89,6 +91,24 @@ fn rewrite_reference(reference: &mut String) {
         is_pattern = !is_pattern && part == "patternProperties";
     }
     *reference = rewritten;
+}
+
+/// Percent-encodes the characters of a part of a URI reference that are neither allowed in a fragment (RFC 3986, section
+/// 3.5) nor in `more`. Keeps escapes that are there.
+fn uri_part(part: &str, more: &[u8]) -> String {
+    let bytes = part.as_bytes();
+    let mut encoded = String::with_capacity(part.len());
+    for (at, byte) in bytes.iter().enumerate() {
+        let is_escape = || bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+        match byte {
+            b'%' if is_escape() => encoded.push('%'),
+            byte if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(byte) || more.contains(byte) => {
+                encoded.push(char::from(*byte));
+            }
+            byte => _ = write!(encoded, "%{byte:02X}"),
+        }
+    }
+    encoded
 }
 
 /// Decodes a part of a JSON Pointer in a URI fragment (RFC 6901, section 6).
@@ -116,7 +136,7 @@ fn encoded(name: &str) -> String {
 /// Translates a pattern for the engines. Returns `None` if ECMAScript does not compile it with the flag `u`; the
 /// engines then read it unchanged.
 pub(crate) fn translate(pattern: &str) -> Option<String> {
-    let mut reader = Reader { rest: pattern, out: String::with_capacity(pattern.len()) };
+    let mut reader = Reader { rest: pattern, out: String::with_capacity(pattern.len()), groups: names_of_groups(pattern) };
     while let Some(next) = reader.next() {
         match next {
             '.' => reader.push_class(&complement(LINE_END)),
@@ -143,9 +163,31 @@ enum Item {
     Named(String),
 }
 
+/// Returns the names of the capturing groups in their order, empty for a group without a name.
+fn names_of_groups(pattern: &str) -> Vec<&str> {
+    let (mut names, mut in_class, mut rest) = (vec![], false, pattern);
+    while let Some(next) = rest.chars().next() {
+        rest = &rest[next.len_utf8()..];
+        match next {
+            '\\' => rest = rest.chars().next().map_or("", |escaped| &rest[escaped.len_utf8()..]),
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if in_class => {}
+            '(' if !rest.starts_with('?') => names.push(""),
+            '(' if !rest.starts_with("?<=") && !rest.starts_with("?<!") => {
+                names.extend(rest.strip_prefix("?<").and_then(|named| named.split_once('>')).map(|(name, _)| name));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
 struct Reader<'p> {
     rest: &'p str,
     out: String,
+    /// The names of the capturing groups.
+    groups: Vec<&'p str>,
 }
 
 impl<'p> Reader<'p> {
@@ -171,11 +213,18 @@ impl<'p> Reader<'p> {
     /// Translates an escape outside of a class. The backslash has been read.
     fn escape(&mut self) -> Option<()> {
         match self.rest.chars().next()? {
-            // A boundary, a backreference, or a named backreference.
-            next @ ('b' | 'B' | '1'..='9' | 'k') => {
+            // A boundary or a backreference.
+            next @ ('b' | 'B' | '1'..='9') => {
                 self.next();
                 self.out.push('\\');
                 self.out.push(next);
+            }
+            // The check of the format `regex` knows backreferences by number only.
+            'k' => {
+                self.rest = self.rest.strip_prefix("k<")?;
+                let name = self.until('>')?;
+                let group = self.groups.iter().position(|group| *group == name && !name.is_empty())? + 1;
+                _ = write!(self.out, "(?:\\{group})");
             }
             _ => match self.escaped()? {
                 Item::One(code) => self.push_one(code),

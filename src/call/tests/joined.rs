@@ -1,6 +1,7 @@
 //! Calls that share a payment, and calls that others wait for.
 
-use tollhouse_money::{Admit, CreditOffer};
+use tollhouse_money::{Admit, CreditOffer, OwedRun};
+use tollhouse_tool::SettleTime;
 
 use super::*;
 
@@ -77,6 +78,86 @@ async fn a_short_call_of_another_replica_is_waited_for_about_as_long_as_it_takes
     let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "{ended:?}");
     assert!(began.elapsed() < Duration::from_millis(40), "{:?}", began.elapsed());
+}
+
+/// A call on credit that is charged before its run.
+struct Upfront {
+    terms: Terms,
+    offered: Offered,
+}
+
+impl Upfront {
+    async fn of(bench: &Bench, live: &Live) -> Self {
+        let token = bench.gate.credits().mint(MicroUsd(1_000_000), "a test", None).await.unwrap().token.unwrap();
+        let offered = Offered::Credit(CreditOffer { token, idempotency_key: Some("a key".to_owned()), observer: None });
+        Self { terms: Terms { settle: SettleTime::Before, ..Terms::clone(&live.terms) }, offered }
+    }
+
+    async fn admit(&self, bench: &Bench) -> Admit {
+        bench.gate.admit(&self.terms, self.offered.clone(), "a request").await.unwrap()
+    }
+
+    /// Charges it, and begins its first run.
+    async fn charge(&self, bench: &Bench) -> OwedRun {
+        let Admit::Run(admission) = self.admit(bench).await else { panic!("not admitted") };
+        let draft = receipt::Draft {
+            receipt_id: ReceiptId::generate(),
+            slug: self.terms.slug.clone(),
+            endpoint_id: self.terms.endpoint_id.clone(),
+            version: self.terms.version.clone(),
+            price_usd: self.terms.price,
+            quote_id: None,
+            max_price_usd: None,
+            owner: false,
+            resource_url: self.terms.resource_url.clone(),
+            request_hash: String::new(),
+            result_hash: String::new(),
+            settle: SettleTime::Before,
+            started_at: NOW,
+            issued_at: NOW,
+        };
+        let (call, owner, fee) = (CallId::generate(), bench.owner.clone(), MicroUsd::ZERO);
+        let closing = ReceiptFinisher::encode(&Closing { receipt: draft, call, owner, fee, registered: None });
+        bench.gate.settle_before(admission, &closing).await.unwrap()
+    }
+
+    /// Begins another run.
+    async fn again(&self, bench: &Bench) -> OwedRun {
+        let Admit::Owed(owed) = self.admit(bench).await else { panic!("nothing is owed") };
+        bench.gate.resume(owed, &self.terms, Request::from("a request")).await.unwrap().expect("nobody was faster")
+    }
+}
+
+/// Joins the run as a request at another host does, while `ends` ends it.
+async fn join_from_elsewhere<T>(bench: &Bench, payment: &PaymentId, ends: impl Future<Output = T>) -> (JoinEnd, T) {
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        ends.await
+    };
+    let in_flight = InFlight::default();
+    tokio::time::timeout(LONG, async { tokio::join!(in_flight.join(&bench.gate, payment, LONG), later) }).await.unwrap()
+}
+
+/// Regression test: each request that had joined at another host began a run of its own, and used up the payment's runs.
+#[tokio::test(start_paused = true)]
+async fn request_that_joined_an_owed_run_at_another_host_shares_its_failure() {
+    let bench = Bench::new().await;
+    let live = bench.tool(0.01).await;
+    let upfront = Upfront::of(&bench, &live).await;
+    for left in [9, 8] {
+        let run = if left == 9 { upfront.charge(&bench).await } else { upfront.again(&bench).await };
+        let payment = run.payment().clone();
+        let (ended, told) = join_from_elsewhere(&bench, &payment, run.fail(true)).await;
+        let error = shared(ended).unwrap_err();
+        let CallError::PaidRunFailed(failure) = &*error else { panic!("{error:?}") };
+        assert_eq!((&failure.unanswered, failure.cause.is_none(), told.runs_left), (&told, true, left));
+    }
+    // A run that its host had no room for is left to the request that waited for it.
+    let run = upfront.again(&bench).await;
+    let payment = run.payment().clone();
+    let (ended, told) = join_from_elsewhere(&bench, &payment, run.fail(false)).await;
+    assert!(matches!(ended, JoinEnd::Abandoned), "{ended:?}");
+    assert_eq!(told.runs_left, 8, "neither of them has run");
 }
 
 fn shared(ended: JoinEnd) -> Shared {

@@ -15,7 +15,7 @@ use tollhouse_store::{
 use super::{follow::hears, *};
 use crate::{
     entry::ENDPOINTS,
-    source::{IN_ROW, StoredSource, StoredVersion, VERSIONS, VersionRow, object_of},
+    source::{IN_ROW, StoredSource, StoredVersion, VERSIONS, VersionRow, object_of, response_hash},
 };
 
 const DAY: u64 = 24 * 3_600_000;
@@ -23,7 +23,7 @@ const DAY: u64 = 24 * 3_600_000;
 /// Returns a tool with a fixed answer that is too long for its row.
 fn long(slug: &str, letter: &str) -> Draft {
     let mut draft = draft(slug);
-    draft.handler = Some(HandlerDraft::Response { response: Arc::new(json!({ "a": letter.repeat(IN_ROW) })) });
+    draft.handler = Some(HandlerDraft::Response { response: tool::StaticResponse::from(&json!({ "a": letter.repeat(IN_ROW) })) });
     draft
 }
 
@@ -76,7 +76,7 @@ impl Bench {
 
     async fn answered(&self, version: &str) -> Option<serde_json::Value> {
         match self.catalog.uploaded(version).await.unwrap()? {
-            HandlerDraft::Response { response } => Some(response["a"].clone()),
+            HandlerDraft::Response { response } => Some(response.value()["a"].clone()),
             HandlerDraft::Source { .. } => None,
         }
     }
@@ -98,6 +98,25 @@ async fn runs(catalog: &Catalog, slug: &str, source: StoredVersion) {
     let mut rows = Batch::new();
     rows.replace(&ENDPOINTS, &row, &endpoint);
     catalog.commit(slug, rows, Some(&mut laid)).await.unwrap();
+}
+
+#[test]
+fn a_stored_response_keeps_its_digits_and_earlier_names_stay_valid() {
+    let mut names = vec![];
+    for text in ["[0.1]", "[0.1000]", "[1e-1]", "[0]", "[-0.0]", "[1]", "[1.0]", "[9007199254740993]", "[1e400]", "[2e400]"] {
+        let response = tool::StaticResponse::read(text).unwrap();
+        let stored = StoredVersion::Static { response: response.clone() };
+        names.push(response_hash(&response));
+        assert!(stored.has_name(names.last().unwrap()));
+        let bytes = stored.to_bytes();
+        assert!(bytes.ends_with(format!("{{\"response\":{text}}}").as_bytes()), "{text}");
+        assert_eq!(StoredVersion::of_bytes(&bytes), Some(stored), "{text}");
+    }
+    assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "{names:?}");
+    let by_value = |value: serde_json::Value| tollhouse_money::receipt::json_hash(&value);
+    assert_eq!((&names[0], &names[3]), (&by_value(json!([0.1])), &by_value(json!([0]))), "a usual answer is named as in earlier releases");
+    let old = StoredVersion::Static { response: tool::StaticResponse::from(&json!([1.0])) };
+    assert!(old.has_name(&by_value(json!([1.0]))) && !old.has_name(&names[0]));
 }
 
 #[test]
@@ -285,7 +304,7 @@ async fn what_is_blocked_is_put_nowhere() {
     let leak = ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat();
     let leaks = json!({ "a": "x".repeat(IN_ROW), "b": format!("the key is '{leak}'") });
     let mut blocked = draft("leaks");
-    blocked.handler = Some(HandlerDraft::Response { response: Arc::new(leaks.clone()) });
+    blocked.handler = Some(HandlerDraft::Response { response: tool::StaticResponse::from(&leaks) });
     let owner = builder();
     let refused = bench.catalog.create(blocked, owner.clone(), By::Builder).await;
     assert!(matches!(refused, Err(PublishError::Blocked(_))), "{refused:?}");

@@ -34,12 +34,21 @@ impl Answer {
     ///
     /// The host's refusal, or an answer that is too large, incomplete or not JSON.
     pub(crate) async fn of(response: reqwest::Response) -> Result<Self> {
+        Self::read(response, |text| serde_json::from_slice(text)).await
+    }
+
+    /// Reads an answer whose body `parse` reads. Anything but success is an error.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal, or an answer that is too large, incomplete or not JSON.
+    pub(crate) async fn read(response: reqwest::Response, parse: impl FnOnce(&[u8]) -> serde_json::Result<Value>) -> Result<Self> {
         let (status, headers) = (response.status(), response.headers().clone());
         if status.is_redirection() {
             return Err(redirected(&headers));
         }
         let text = bytes(response, MOST_BYTES).await?;
-        let body: Option<Value> = serde_json::from_slice(&text).ok();
+        let body = parse(&text).ok();
         if !status.is_success() {
             return Err(refusal(status, &headers, body));
         }

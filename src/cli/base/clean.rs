@@ -4,7 +4,10 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tollhouse_base::unseen::{is_unseen, marked};
+use tollhouse_base::{
+    exact,
+    unseen::{is_unseen, marked},
+};
 
 /// Returns the text on one line. Line breaks, invisible characters and those that affect others are replaced by their
 /// names.
@@ -56,6 +59,12 @@ pub(crate) fn json_for_people<T: Serialize + ?Sized>(value: &T) -> String {
     escaped(&serde_json::to_string_pretty(value).unwrap_or_else(|_| "null".to_owned()))
 }
 
+/// Formats JSON text on several lines for people, with the same escapes. Its numbers keep their digits. Returns `None`
+/// if it is not JSON.
+pub(crate) fn json_text_for_people(json: &str) -> Option<String> {
+    exact::pretty(json).ok().map(|text| escaped(&text))
+}
+
 /// Escapes invisible characters. Outside of strings, JSON contains none except line breaks, so that each of them is in
 /// a string and may be escaped.
 fn escaped(text: &str) -> String {
@@ -92,6 +101,8 @@ mod tests {
     #[test]
     fn json_is_escaped_and_says_the_same() {
         let value = json!({ HOSTILE: [HOSTILE, 1.5, null] });
+        assert_eq!(json_text_for_people(&value.to_string()), Some(json_for_people(&value)));
+        assert_eq!((json_text_for_people("0.1000").as_deref(), json_text_for_people("no")), (Some("0.1000"), None));
         for text in [json(&value), json_for_people(&value)] {
             assert!(text.chars().all(|char| !is_unseen(char)), "{text}");
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);

@@ -8,7 +8,9 @@ use reqwest::{
     redirect::Policy,
 };
 use serde::Serialize;
+use serde_json::{Map, Value};
 use tollhouse_config::Hidden;
+use tollhouse_tool::WithResponse;
 
 use super::{
     address::{is_loopback, told},
@@ -213,6 +215,11 @@ impl Asking<'_> {
         self
     }
 
+    /// Sets the body of an upload, with a static response as its [text](WithResponse).
+    pub(crate) fn upload(self, body: &Map<String, Value>) -> Self {
+        self.text(WithResponse(body).text())
+    }
+
     /// Sets a JSON body that is already encoded.
     pub(crate) fn text(mut self, body: String) -> Self {
         self.body = Some(body.into());
@@ -242,6 +249,19 @@ impl Asking<'_> {
     ///
     /// The host's refusal, or why there is no answer.
     pub(crate) async fn send(self) -> Result<Answer> {
+        self.send_for(|text| serde_json::from_slice(text)).await
+    }
+
+    /// Sends the request for a handler and reads the answer, with a static response as its [text](WithResponse).
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal, or why there is no answer.
+    pub(crate) async fn send_for_handler(self) -> Result<Answer> {
+        self.send_for(WithResponse::read).await
+    }
+
+    async fn send_for(self, parse: impl FnOnce(&[u8]) -> serde_json::Result<Value>) -> Result<Answer> {
         let changes = self.method != Method::GET;
         let lost = |error: Error| match error.exit {
             Exit::Away if changes && error.said.is_empty() => error.more(["whether it was done is not known".to_owned()]),
@@ -249,7 +269,7 @@ impl Asking<'_> {
         };
         let asked = async {
             let response = Self { most: Some(ANSWER), ..self }.open().await?;
-            Answer::of(response).await
+            Answer::read(response, parse).await
         };
         asked.await.map_err(lost)
     }

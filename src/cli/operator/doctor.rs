@@ -5,6 +5,7 @@ mod engine;
 mod profile;
 mod public;
 mod told;
+mod unresolved;
 
 use std::{collections::BTreeSet, error::Error, path::PathBuf};
 
@@ -81,6 +82,7 @@ async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>>
         Ok(home) => {
             told.add(volume::examine(&home.data, home.store.kept_free_bytes))?;
             told.add(modes::examine(&home.data, &named_keys(&flags)))?;
+            told.add(unresolved::examine(&home.data).await)?;
         }
         Err(error) => told.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
     }
@@ -152,6 +154,16 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
     Some(Finding::warn("gas", text, "remove the setting, or set the most gas that you can lose in an hour"))
 }
 
+/// Warns of real networks where the host pays the gas of settlements whatever they bring.
+fn unweighed(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
+    let unweighed = settings.networks.iter().filter(|on| on.facilitator.sends() && !on.network.is_test && on.least_settlement.is_zero());
+    unweighed.map(|on| {
+        let text = "`--least-settlement-usd` is 0: payments that bring less than their gas costs are settled without limit";
+        let remedy = "set it to what the gas of a settlement costs there; for lower prices use developer credit or an `http` facilitator";
+        Finding::warn("gas", text, remedy).of(on.network.caip2)
+    })
+}
+
 async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -> Vec<Finding> {
     let settings = match money.settled(listen) {
         Ok(settings) => settings,
@@ -172,6 +184,7 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
     }));
     found.extend(look_ups(&settings));
     found.extend(gas_bounds(&settings));
+    found.extend(unweighed(&settings));
     let receivers: BTreeSet<_> = settings.networks.iter().flat_map(|network| &network.accepted).map(|accepted| &*accepted.pay_to).collect();
     // Nothing on a chain shows which stores accept payments at an address.
     found.extend(receivers.into_iter().map(|address| {

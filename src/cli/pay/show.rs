@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
 use tollhouse_call::says_json;
 use tollhouse_money::Network;
 
@@ -19,7 +18,7 @@ use super::{
     reply::{Progress, Reply},
 };
 use crate::base::{
-    clean::{block, first, json_for_people, line},
+    clean::{block, first, json_text_for_people, line},
     error::Result,
     out::write,
 };
@@ -40,8 +39,8 @@ pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
     }
     if is_terminal {
         let is_json = reply.header("content-type").is_none_or(says_json);
-        let json = is_json.then(|| serde_json::from_slice::<Value>(&reply.body).ok()).flatten();
-        let text = json.map_or_else(|| block(&String::from_utf8_lossy(&reply.body), ""), |value| json_for_people(&value));
+        let json = if is_json { str::from_utf8(&reply.body).ok().and_then(json_text_for_people) } else { None };
+        let text = json.unwrap_or_else(|| block(&String::from_utf8_lossy(&reply.body), ""));
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         write((text + end).as_bytes())
     } else {

@@ -129,7 +129,8 @@ fn error(event: Event, headers: HeaderMap) -> Reply {
     let code = told["error"]["code"].as_str().or(told["accepts"].is_array().then_some("payment_required")).unwrap_or_default();
     let known = Code::ALL.iter().find(|known| known.row().name == code);
     let status = known.map_or(500, |code| code.row().status.as_u16());
-    Reply { status, headers, body: event.data.into_bytes(), ..Reply::default() }
+    let beside = Beside { receipt: told.get("receipt").cloned(), settlement: told.get("settlement").cloned() };
+    Reply { status, headers, body: event.data.into_bytes(), beside }
 }
 
 #[cfg(test)]

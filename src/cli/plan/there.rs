@@ -48,14 +48,14 @@ impl There {
         }
     }
 
-    /// Returns the source that the host runs, or the fixed response as JSON.
+    /// Returns the handler that the host runs, with a fixed response as its [text](tollhouse_tool::WithResponse).
     ///
     /// # Errors
     ///
     /// The host's refusal.
     pub(crate) async fn source(&self, session: &Session) -> Result<Value> {
         let slug = text(&self.record, "slug");
-        let asked = session.client.get(&["ai", "endpoints", slug, "source"]).send().await;
+        let asked = session.client.get(&["ai", "endpoints", slug, "source"]).send_for_handler().await;
         match asked {
             Ok(mut answer) => Ok(answer.body["handler"].take()),
             // A tool that is built into the host has no source.

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value};
 use tollhouse_catalog::shipped;
-use tollhouse_tool::Slug;
+use tollhouse_tool::{Slug, StaticResponse};
 
 use super::place::{Place, Problem, find, position};
 use crate::base::places::without_mark;
@@ -34,7 +34,7 @@ pub(crate) enum Code {
     /// The builder's code.
     Source { file: &'static str, language: &'static str, text: String },
     /// A fixed response.
-    Response(Value),
+    Response(StaticResponse),
     /// A tool that is built into the host.
     Builtin,
 }
@@ -67,7 +67,7 @@ impl Tool {
             "response.json" => response.clone(),
             _ => handlers.iter().find(|(file, ..)| *file == name).map(|(.., text)| text.clone()),
         };
-        let body = shipped::body(&given).map_err(|why| wrong(unread(&text, response.as_deref()), why))?;
+        let (body, fixed) = shipped::body(&given).map_err(|why| wrong(unread(&text, response.as_deref()), why))?;
         let Value::Object(mut body) = body else { return Err(wrong(Place::file("tool.json"), "it is no object".to_owned())) };
         let answers = body.shift_remove("handler");
         body.shift_remove("safetyAttestation");
@@ -77,16 +77,16 @@ impl Tool {
             .and_then(Value::as_str)
             .ok_or_else(|| wrong(at(""), "`slug` is missing: what the tool is called by".to_owned()))?;
         let slug: Slug = slug.parse().map_err(|error| wrong(at("/slug"), format!("{error}")))?;
-        let code = match (handlers.pop(), response, answers) {
+        let code = match (handlers.pop(), response.and(fixed), answers) {
             (Some((file, language, text)), ..) => Code::Source { file, language, text },
-            (None, Some(_), Some(mut answers)) => Code::Response(answers["response"].take()),
+            (None, Some(fixed), _) => Code::Response(fixed),
             (None, None, Some(_)) => {
                 return Err(wrong(at("/handler"), "the handler is a file beside: handler.ts or handler.js".to_owned()));
             }
-            (None, _, None) if body.get("handlerType").and_then(Value::as_str) == Some("js_request_response") => {
+            (None, None, None) if body.get("handlerType").and_then(Value::as_str) == Some("js_request_response") => {
                 return Err(wrong(Place::file("handler.ts"), "is not there, nor is handler.js".to_owned()));
             }
-            (None, _, None) => Code::Builtin,
+            (None, None, None) => Code::Builtin,
         };
         Ok(Self { folder: folder.to_owned(), text, body, slug, code })
     }
@@ -189,9 +189,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| fs::write(folder.path().join(name), format!("\u{feff}{text}")).unwrap();
         put("tool.json", "{\"slug\": \"abc\"}");
-        put("response.json", "{\"a\": 1}");
+        put("response.json", "{\"a\": 0.1000, \"b\": 1e400}");
         let tool = Tool::read(folder.path()).unwrap();
-        assert!(matches!(&tool.code, Code::Response(response) if response["a"] == 1), "{:?}", tool.code);
+        let is_exact = |response: &StaticResponse| response.text() == r#"{"a":0.1000,"b":1e400}"#;
+        assert!(matches!(&tool.code, Code::Response(response) if is_exact(response)), "{:?}", tool.code);
         put("tool.json", "{\n \"slug\": 1 1}");
         assert_eq!(Tool::read(folder.path()).unwrap_err()[0].to_string().split("  ").next(), Some("tool.json:2:12"));
         put("cases.jsonc", "[{ \"name\": \"a\", \"input\": {}, \"output\": {} }]");

@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
+use tollhouse_base::exact;
 use tollhouse_catalog::shipped;
 use tollhouse_tool::Slug;
 
@@ -155,6 +156,11 @@ fn title(slug: &str) -> String {
 
 pub(crate) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// Formats JSON text, whose numbers keep their digits.
+pub(crate) fn pretty_text(json: &str) -> String {
+    exact::pretty(json).unwrap_or_else(|_| json.to_owned()) + "\n"
 }
 
 const NEW_TOOL: &str = r#"{

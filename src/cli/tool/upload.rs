@@ -33,16 +33,17 @@ impl Upload {
         Ok(Self { tool, bundle })
     }
 
-    /// Returns `handler` for the request body, or null for a tool that is built into the host.
+    /// Returns `handler` for the request body, or null for a tool that is built into the host. A static response is its
+    /// [text](tollhouse_tool::WithResponse).
     pub(crate) fn handler(&self) -> Value {
         match (&self.bundle, &self.tool.code) {
             (Some(bundle), _) => json!({ "source": bundle.source, "language": bundle.language }),
-            (None, Code::Response(response)) => json!({ "response": response }),
+            (None, Code::Response(response)) => json!({ "response": response.text() }),
             (None, Code::Source { .. } | Code::Builtin) => Value::Null,
         }
     }
 
-    /// Returns the body of a create request.
+    /// Returns the body of a create request, to be sent as an [upload](crate::base::client::Asking::upload).
     pub(crate) fn body(&self) -> Map<String, Value> {
         let mut body = self.tool.body.clone();
         let handler = self.handler();

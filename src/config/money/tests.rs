@@ -119,8 +119,35 @@ fn the_file_names_one_network_or_a_list() {
 
 #[test]
 fn settlements_are_asked_about_for_a_day_or_as_long_as_is_set() {
-    for (unresolved_hours, hours) in [(None, 24), (Some(1), 1), (Some(48), 48)] {
-        let settings = resolved(MoneyFlags { unresolved_hours, ..MoneyFlags::default() }).unwrap();
-        assert_eq!(settings.unresolved_after, Duration::from_secs(hours * 60 * 60));
+    for (unresolved_after_ms, ms) in [(None, 24 * 60 * 60 * 1_000), (Some(1), 1), (Some(5_000), 5_000)] {
+        let settings = resolved(MoneyFlags { unresolved_after_ms, ..MoneyFlags::default() }).unwrap();
+        assert_eq!(settings.unresolved_after, Duration::from_millis(ms));
     }
+}
+
+#[test]
+fn gas_is_weighed_on_real_networks_where_the_host_pays_it() {
+    let least = |flags: MoneyFlags| {
+        let settings = resolved(flags).unwrap();
+        let told = settings.payments(FailedRuns::default()).least_settlements;
+        told.into_iter().map(|(network, least)| (network.name, least.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(least(several()), [("base", 1_000), ("celo", 1_000)]);
+    let own = list("celo=0.02,polygon=1");
+    let set = MoneyFlags { least_settlement_usd: Some(MicroUsd(5)), network_least_settlement_usd: own, ..several() };
+    assert_eq!(least(set), [("base", 5), ("celo", 20_000)], "somebody else pays the gas on polygon");
+    assert!(least(MoneyFlags { least_settlement_usd: Some(MicroUsd::ZERO), ..several() }).is_empty());
+    let on_test = |least_settlement_usd| MoneyFlags {
+        facilitator: Some(FacilitatorKind::Evm),
+        pay_to: Some(EVM.to_owned()),
+        rpc_url: Some("https://sepolia.example".to_owned()),
+        gas_key: Some(Hidden::from("11".repeat(32))),
+        least_settlement_usd,
+        ..MoneyFlags::default()
+    };
+    assert!(least(on_test(None)).is_empty());
+    assert_eq!(least(on_test(Some(MicroUsd(7)))), [("base-sepolia", 7)]);
+    assert!(least(MoneyFlags { least_settlement_usd: Some(MicroUsd(7)), ..MoneyFlags::default() }).is_empty(), "play money");
+    let said = refused(|flags| flags.network_least_settlement_usd = list("base=much"));
+    assert!(said.contains("`much`") && said.contains("a number of US dollars"), "{said}");
 }

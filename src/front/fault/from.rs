@@ -22,6 +22,9 @@ use crate::Code;
 /// Seconds after which to repeat a search that arrived while the search index was loading.
 const SEARCHED_AGAIN_SECS: u64 = 5;
 
+/// Seconds within which a host that has started knows the versions of all others.
+const OLDER_HOSTS_SECS: u64 = 5;
+
 /// An error that can concern one field of a body.
 pub trait AboutBody: Sized {
     /// Converts it to an API error. `code` applies to an invalid field.
@@ -221,6 +224,7 @@ impl AboutBody for PublishError {
                 Fault::new(Code::TooManyEndpoints, message)
             }
             PublishError::Crowded(_) => Fault::new(Code::RateLimited, message).retry_after(1),
+            PublishError::OlderHosts => Fault::new(Code::OlderHosts, message).retry_after(OLDER_HOSTS_SECS),
             PublishError::NothingToDecide => Fault::new(Code::NothingToReview, message),
             PublishError::Pool(pool) => CallError::from(pool).into(),
             PublishError::Store(store) => store.into(),
@@ -395,6 +399,8 @@ mod tests {
         assert_eq!((expired.code(), expired.code().row().status.as_u16()), (Code::AnswerExpired, 410));
         let not_ready = Fault::from(&CallError::NotReady("its clock is wrong".to_owned()));
         assert_eq!((not_ready.code(), not_ready.retry_after_secs()), (Code::NotReady, Some(1)));
+        let older = Fault::from(PublishError::OlderHosts);
+        assert_eq!((older.code(), older.retry_after_secs()), (Code::OlderHosts, Some(OLDER_HOSTS_SECS)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollhouse_call::{CallError, Content, PaidCause, PaidFailure};
-use tollhouse_money::{StoredAnswer, Unanswered};
+use tollhouse_money::{SettlementNotice, StoredAnswer, Unanswered};
 
 use super::Fault;
 
@@ -20,8 +20,9 @@ impl Fault {
         let fault = self.with("paymentId", json!(payment)).with("receiptId", json!(receipt)).with("runsLeft", json!(runs_left));
         let fault = fault.with("repeatUntil", json!(until));
         let fault = match cause {
-            PaidCause::Answered(answer) => fault.with("answer", shown(answer)),
-            PaidCause::Error(error) => fault.because(error),
+            Some(PaidCause::Answered(answer)) => fault.with("answer", shown(answer)),
+            Some(PaidCause::Error(error)) => fault.because(error),
+            None => fault,
         };
         match runs_left {
             0 => fault.hint("its receipt stands: ask the tool's builder, or whoever runs the host, for a refund of it"),
@@ -41,6 +42,15 @@ impl Fault {
     #[must_use]
     pub fn unanswered(&self) -> Option<&Unanswered> {
         self.paid.as_deref().map(|failure| &failure.unanswered)
+    }
+
+    /// Returns the settle response for the payer: of a charge that bought no answer, or of a refused settlement.
+    #[must_use]
+    pub fn settlement(&self) -> Option<&SettlementNotice> {
+        match self.unanswered() {
+            Some(unanswered) => unanswered.notice.as_ref(),
+            None => self.challenge()?.failed.as_ref(),
+        }
     }
 }
 

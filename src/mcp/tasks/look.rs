@@ -58,7 +58,7 @@ impl Tasks {
                     Ended::Answer(answer) => Some(paid(payment, answer)),
                     Ended::Lost => return Ok(Some(End::Failed(lost(payment)))),
                     // The answer expired just before the task.
-                    Ended::Without | Ended::Open | Ended::NotYet | Ended::Owed => None,
+                    Ended::Without | Ended::Open | Ended::NotYet | Ended::Running { .. } | Ended::Owed { .. } => None,
                 }
             }
         };
@@ -79,9 +79,9 @@ impl Tasks {
         Ok(match ended {
             Ended::Answer(_) => Some(State::Paid),
             Ended::Lost => Some(State::Failed(lost(record.payment.as_ref().expect("only payments have answers to lose")))),
-            Ended::Open | Ended::NotYet => None,
-            Ended::Owed if !lives => record.payment.as_ref().map(|payment| State::Failed(owed(payment))),
-            Ended::Owed => None,
+            Ended::Open | Ended::NotYet | Ended::Running { .. } => None,
+            Ended::Owed { .. } if !lives => record.payment.as_ref().map(|payment| State::Failed(owed(payment))),
+            Ended::Owed { .. } => None,
             Ended::Without if !lives => Some(State::Failed(restarted(record.payment.as_ref()))),
             Ended::Without => None,
         })

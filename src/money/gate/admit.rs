@@ -9,7 +9,7 @@ use super::{
     Admission, Admit, Gate, Held, Means, PAYMENTS, Request, Reservation,
     asked::asked,
     credit_known,
-    gas::GasRefusal,
+    gas::{GasCaller, GasRefusal, cover::GasCover},
     record::{Record, Tail},
     slowed::Slowed,
     throttle::{Funds, Running},
@@ -129,7 +129,8 @@ impl Gate {
     /// Takes the shares of all limits that a run with this payment needs.
     fn hold(&self, running: Running, payment: &Payment, balance: Option<u128>) -> Result<Held, Refusal> {
         let tried = payment.tried_gas();
-        let gas = tried.map(|tried| self.gas.hold((&running).into(), tried)).transpose().map_err(|refused| match refused {
+        let caller = || GasCaller::new(&running, self.gas_cover(payment));
+        let gas = tried.map(|tried| self.gas.hold(caller(), tried)).transpose().map_err(|refused| match refused {
             GasRefusal::Slowed(slowed) => slowed_by(slowed),
             GasRefusal::Spent { wait } => {
                 SLOWED_RUNS.count(["gas"]);
@@ -139,6 +140,11 @@ impl Gate {
         let place = self.throttle.begin(running).map_err(slowed_by)?;
         let purse = balance.map(|balance| self.purses.hold(payment, balance)).transpose().map_err(slowed_by)?;
         Ok(Held { place, purse, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
+    }
+
+    /// Returns whether a payment covers the gas of its settlement, as far as that is known before the run.
+    pub(super) fn gas_cover(&self, payment: &Payment) -> GasCover {
+        GasCover::of(payment, self.config.least_settlement(payment.asset.network))
     }
 
     /// Refuses a payment, unless a concurrent request has already bought, or is buying, the same call with it.

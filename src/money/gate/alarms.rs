@@ -1,4 +1,5 @@
-//! Alarms for operators: unpaid runs, open settlements, burned gas, and payments that were used elsewhere.
+//! Alarms for operators: unpaid runs, open settlements, burned gas, gas of underpaid settlements, and payments that were
+//! used elsewhere.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -17,7 +18,7 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 const OVER_FOR: Duration = Duration::from_secs(60);
 
 /// Number of kinds of alarms.
-pub(super) const KINDS: usize = 4;
+pub(super) const KINDS: usize = 5;
 
 /// The state of alarms.
 #[derive(Debug)]

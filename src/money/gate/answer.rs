@@ -12,7 +12,7 @@ use super::{
     Gate, PAYMENTS,
     record::{Intent, Kept, Record, State, StoredAnswer},
 };
-use crate::PaymentId;
+use crate::{PaymentId, Unanswered};
 
 /// Maximum size of a body stored in its row, in bytes. A larger one is an object, because a database would write it to
 /// its log and its table and send it to each standby.
@@ -45,10 +45,20 @@ pub enum Ended {
     Lost,
     /// It is running, or its settlement is being looked up.
     NotYet,
+    /// It was charged before its run, which is in flight.
+    Running {
+        /// Number of earlier runs that ended without an answer.
+        failed_runs: u32,
+    },
     /// The facilitator did not report the outcome of its settlement.
     Open,
-    /// It was charged before its run, which ended without an answer. The same payment can run the tool again.
-    Owed,
+    /// It was charged before its run, and no run is in flight. The same payment can run the tool again.
+    Owed {
+        /// Number of runs that ended without an answer.
+        failed_runs: u32,
+        /// The details for the payer.
+        unanswered: Unanswered,
+    },
     /// It ended without an answer, and nothing was taken.
     Without,
 }
@@ -118,10 +128,13 @@ impl Gate {
                 Bought::NotKept => Ended::Without,
             },
             Some(Record { state: State::Unresolved, .. }) => Ended::Open,
-            Some(record @ Record { state: State::Owed, .. }) => match self.is_running(&record).await? {
-                true => Ended::NotYet,
-                false => Ended::Owed,
-            },
+            Some(record @ Record { state: State::Owed, .. }) => {
+                let failed_runs = record.failed_runs();
+                match self.is_running(&record).await? {
+                    true => Ended::Running { failed_runs },
+                    false => Ended::Owed { failed_runs, unanswered: self.unanswered(id.clone(), &record) },
+                }
+            }
             Some(Record { state: State::Settling, .. }) if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => Ended::Open,
             Some(Record { state: State::Reserved | State::Settling, .. }) => Ended::NotYet,
             _ => Ended::Without,

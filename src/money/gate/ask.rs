@@ -15,7 +15,6 @@ use tollhouse_store::{Batch, Durability, StoreError};
 use super::{
     Gate, PAYMENTS,
     asked::asked,
-    gas::Burner,
     record::{Record, Settler},
     retry::Retry,
 };
@@ -135,16 +134,10 @@ impl Gate {
             outcome => outcome,
         };
         if let Some(burned) = facilitator.take_burned(id).filter(|_| !matches!(outcome, SettleOutcome::Settled(_))) {
-            let was_counted = self.was_burned_counted(id).await;
-            self.count_burned(&payment, burned);
-            if was_counted {
-                self.gas.uncount(&Burner { payer: payment.payer(), builder: None }, burned);
-            } else {
-                self.gas.note_counted(id);
-            }
+            self.count_burned(&payment, burned).await;
         }
-        if let Some(excess) = facilitator.take_excess(id) {
-            self.count_excess(&payment, excess);
+        if let Some(used) = facilitator.take_used(id) {
+            self.count_used(&payment, used);
         }
         let often = self.retries().get(id).is_some_and(Retry::is_old);
         let concluded = self.conclude(id, outcome, None).await;

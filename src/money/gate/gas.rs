@@ -6,9 +6,14 @@
 //! builder whose tool was run, and in total, over all hosts of a store. A payer that is a contract can behave
 //! differently in the transaction than in the simulation. So the gas limits of its runs in flight count too.
 //!
+//! A settlement of less than the least amount ([`PaymentConfig::least_settlement`](crate::PaymentConfig)) is underpaid:
+//! its gas costs more than it brings. That gas counts apart, and only against runs that are underpaid as well. So tiny
+//! prices cost the host no more than the limits, and delay nobody who pays a normal price.
+//!
 //! Nobody can close a tool to its customers by burning gas: payers who have not paid for the tool can use only half of
 //! the limits per builder and in total, and contracts among them a quarter.
 
+pub(super) mod cover;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -25,12 +30,13 @@ use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 use tollhouse_telemetry::counted::BURNED_GAS;
 
+use self::cover::GasCover;
 use super::{
     recent::{Moment, Recent},
     slowed::{Bound, Slowed},
     throttle::Running,
 };
-use crate::{BurnedGas, GasLimits, x402::offer::TriedGas};
+use crate::{BurnedGas, GasLimits, SettlementGas, x402::offer::TriedGas};
 
 /// The time for which burned gas and reverted settlements count.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
@@ -49,27 +55,51 @@ const MAX_KEYS: usize = 16_384;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Burner {
     pub(super) payer: String,
+    /// The caller's address, or `None` if it is not known.
+    pub(super) from: Option<IpAddr>,
     /// The builder's share name, or `None` if it is no longer known.
     pub(super) builder: Option<String>,
 }
 
 impl From<&Running> for Burner {
     fn from(running: &Running) -> Self {
-        Self { payer: running.payer.clone(), builder: Some(running.builder.clone()) }
+        Self { payer: running.payer.clone(), from: running.from, builder: Some(running.builder.clone()) }
     }
+}
+
+impl Burner {
+    /// Constructs the parties of a settlement of which only the payer is known.
+    pub(super) fn of_payer(payer: String) -> Self {
+        Self { payer, from: None, builder: None }
+    }
+}
+
+/// Gas that was counted as burned: for whom, how much, and when. [`GasMeter::excuse`] takes it back. Dropping it leaves
+/// the count as it is.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct CountedGas {
+    pub(super) burner: Burner,
+    gas: u64,
+    at: Moment,
 }
 
 /// The caller of a run whose settlement may burn gas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GasCaller {
     burner: Burner,
-    from: Option<IpAddr>,
     is_customer: bool,
+    cover: GasCover,
 }
 
-impl From<&Running> for GasCaller {
-    fn from(running: &Running) -> Self {
-        Self { burner: running.into(), from: running.from, is_customer: running.is_customer }
+impl GasCaller {
+    pub(super) fn new(running: &Running, cover: GasCover) -> Self {
+        Self { burner: running.into(), is_customer: running.is_customer, cover }
+    }
+
+    /// Returns the caller of a settlement that is sent again. It has paid before, and its address is no longer known.
+    pub(super) fn again(burner: Burner) -> Self {
+        Self { burner, is_customer: true, cover: GasCover::Full }
     }
 }
 
@@ -85,15 +115,17 @@ pub(super) enum GasRefusal {
 #[derive(Debug, Clone, Copy, Default)]
 struct Burned {
     gas: Recent,
+    /// Gas of underpaid settlements.
+    underpaid: Recent,
     reverts: Recent,
     /// Reverted settlements that were excused.
     excused: Recent,
-    /// Gas that runs in flight may use.
+    /// Gas that runs in flight may burn.
     held: u64,
+    /// Gas that the settlements of underpaid runs in flight will use.
+    held_underpaid: u64,
     /// Number of runs in flight.
     runs: u32,
-    /// The payer's last address.
-    from: Option<IpAddr>,
 }
 
 /// Counts that were not sent to other hosts or not written to the store yet.
@@ -102,6 +134,7 @@ struct Pending {
     /// Whether counts are sent to other hosts.
     is_told: bool,
     gas: HashMap<String, u64>,
+    underpaid: HashMap<String, u64>,
     reverts: HashMap<String, u64>,
     /// The key is the kind of count, `/`, and the party.
     unwritten: HashMap<String, i128>,
@@ -119,7 +152,8 @@ struct State {
     is_open: bool,
     /// Whether the host has ever settled with its own gas.
     is_used: bool,
-    /// Cost of the gas burned since the start, in the smallest unit of the native currency.
+    /// Cost of the gas burned since the start, that of underpaid settlements included, in the smallest unit of the native
+    /// currency.
     wei: u128,
 }
 
@@ -139,6 +173,7 @@ pub(super) struct GasHold {
     meter: Arc<GasMeter>,
     burner: Burner,
     gas: u64,
+    underpaid: u64,
 }
 
 impl GasMeter {
@@ -149,10 +184,10 @@ impl GasMeter {
     /// Admits a run whose settlement needs this gas, and counts the gas until the hold is dropped.
     pub(super) fn hold(self: &Arc<Self>, caller: GasCaller, tried: TriedGas) -> Result<GasHold, GasRefusal> {
         let (mut state, now) = (self.state(), self.now());
-        let GasCaller { burner, from, is_customer } = caller;
+        let GasCaller { burner, is_customer, cover } = caller;
         let of = |burned: Option<&Burned>| burned.copied().unwrap_or_default();
         let of_payer = of(state.payers.get(&burner.payer));
-        let of_address = of(from.and_then(|from| state.addresses.get(&from.to_string())));
+        let of_address = of(burner.from.and_then(|from| state.addresses.get(&from.to_string())));
         let of_builder = of(burner.builder.as_ref().and_then(|id| state.builders.get(id)));
         // A payment signed by a key fails only if its money has moved meanwhile, and then early.
         let gas = if tried.by_contract { tried.limit } else { 0 };
@@ -183,19 +218,38 @@ impl GasMeter {
             let is_closed = is_customer || tried.by_contract || state.all.gas.total(now) >= whole.get();
             return if is_closed { Err(GasRefusal::Spent { wait }) } else { slowed(Bound::NewPayers, most, wait) };
         }
+        let is_underpaid = cover.is_limited(of_payer.underpaid.total(now) > 0);
+        if is_underpaid {
+            let limits = [
+                (self.limits.of_payer.map(NonZeroU64::get), &of_payer),
+                (limit_of_address.map(NonZeroU64::get), &of_address),
+                (self.limits.of_builder.map(part), &of_builder),
+                (self.limits.of_all.map(part), &state.all),
+            ];
+            let beyond = limits.into_iter().find_map(|(most, used)| used.beyond_underpaid(most?, tried.limit, now));
+            if let Some((most, wait)) = beyond {
+                return slowed(Bound::Underpaid, most, wait);
+            }
+        }
+        let underpaid = if is_underpaid && !tried.by_contract { tried.limit } else { 0 };
         state.is_used = true;
-        entry(&mut state.payers, &burner.payer, now).from = from;
         state.change(&burner, now, |burned| (burned.held, burned.runs) = (burned.held.saturating_add(gas), burned.runs + 1));
+        if underpaid > 0 {
+            state.change_all(&burner, now, |burned| burned.held_underpaid = burned.held_underpaid.saturating_add(underpaid));
+        }
         drop(state);
-        Ok(GasHold { meter: Arc::clone(self), burner, gas })
+        Ok(GasHold { meter: Arc::clone(self), burner, gas, underpaid })
     }
 
     /// Returns whether so much gas was burned that the limits depend on who has paid for a tool of this builder before.
-    pub(super) fn keeps_to_customers(&self, burner: &Burner, from: Option<IpAddr>) -> bool {
+    pub(super) fn keeps_to_customers(&self, burner: &Burner) -> bool {
         let (state, now) = (self.state(), self.now());
-        let is_high = |most: Option<NonZeroU64>, burned: &Burned| most.is_some_and(|most| burned.gas.total(now) >= most.get() / 4);
+        let is_high = |most: Option<NonZeroU64>, of: &Burned| {
+            let underpaid = of.underpaid.total(now).saturating_add(of.held_underpaid);
+            most.is_some_and(|most| of.gas.total(now).saturating_add(underpaid) >= most.get() / 4)
+        };
         let of_builder = burner.builder.as_ref().and_then(|id| state.builders.get(id));
-        let of_address = from.and_then(|from| state.addresses.get(&from.to_string()));
+        let of_address = burner.from.and_then(|from| state.addresses.get(&from.to_string()));
         is_high(self.limits.of_all, &state.all)
             || of_builder.is_some_and(|burned| is_high(self.limits.of_builder, burned))
             || of_address.is_some_and(|burned| is_high(self.limits.of_address, burned))
@@ -212,38 +266,49 @@ impl GasMeter {
     }
 
     /// Counts the gas burned by a reverted settlement.
-    pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) {
+    pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) -> CountedGas {
         BURNED_GAS.add(burned.gas);
-        self.count(burner, burned, 1);
+        let at = self.count(burner, burned, 1);
+        CountedGas { burner: burner.clone(), gas: burned.gas, at }
     }
 
-    /// Counts the gas that a successful settlement has used beyond an ordinary one.
-    pub(super) fn exceeded(&self, burner: &Burner, excess: BurnedGas) {
-        self.count(burner, excess, 0);
+    /// Counts the gas of a successful settlement: what it has used beyond an ordinary one and, if it is underpaid, the
+    /// rest.
+    pub(super) fn settled(&self, burner: &Burner, used: SettlementGas, is_underpaid: bool) {
+        let SettlementGas { ordinary, excess } = used;
+        if excess.gas > 0 {
+            self.count(burner, excess, 0);
+        }
+        if is_underpaid && ordinary.gas > 0 {
+            let (mut state, now) = (self.state(), self.now());
+            state.wei = state.wei.saturating_add(ordinary.wei);
+            state.change_all(burner, now, |of| of.underpaid.add(ordinary.gas, now));
+            state.pending.underpaid(burner, ordinary.gas);
+            self.changed.notify_one();
+        }
     }
 
-    fn count(&self, burner: &Burner, burned: BurnedGas, reverts: u64) {
+    /// Counts burned gas, and returns when.
+    fn count(&self, burner: &Burner, burned: BurnedGas, reverts: u64) -> Moment {
         let (mut state, now) = (self.state(), self.now());
         state.wei = state.wei.saturating_add(burned.wei);
-        let from = state.payers.get(&burner.payer).and_then(|of| of.from);
-        state.change(burner, now, |of| {
+        state.change_all(burner, now, |of| {
             of.gas.add(burned.gas, now);
             of.reverts.add(reverts, now);
         });
-        if let Some(from) = from {
-            entry(&mut state.addresses, &from.to_string(), now).gas.add(burned.gas, now);
-        }
-        state.pending.burned(burner, from, burned.gas, reverts);
+        state.pending.burned(burner, burned.gas, reverts);
         self.changed.notify_one();
+        now
     }
 
-    /// Removes the counts of a payer, its address and a builder for a settlement that did not pay because another
-    /// transaction had already moved the money. The gas is gone, so it still counts in total.
+    /// Removes a count of burned gas from its payer, address and builder, because another transaction had already moved
+    /// the money. The gas is gone, so it still counts in total.
     ///
     /// The payer may have sent the other transaction. So a payer gets only as many excuses as settlements may be
     /// reverted, and an address [`EXCUSES_OF_ADDRESS`] times as many. Further ones count like others.
-    pub(super) fn excuse(&self, burner: &Burner, burned: BurnedGas) {
+    pub(super) fn excuse(&self, counted: CountedGas) {
         let (mut state, now) = (self.state(), self.now());
+        let CountedGas { mut burner, gas, at } = counted;
         let State { payers, addresses, builders, pending, .. } = &mut *state;
         let most = self.limits.reverts.map(NonZeroU32::get);
         let payer = entry(payers, &burner.payer, now);
@@ -251,14 +316,17 @@ impl GasMeter {
             return;
         }
         let most_of_address = most.map(|most| most.saturating_mul(EXCUSES_OF_ADDRESS));
-        let from = payer.from.filter(|from| entry(addresses, &from.to_string(), now).excuse(most_of_address, now));
-        let address = from.and_then(|from| addresses.get_mut(&from.to_string()));
+        let address = burner.from.map(move |from| entry(addresses, &from.to_string(), now));
+        let address = address.and_then(|address| address.excuse(most_of_address, now).then_some(address));
+        if address.is_none() {
+            burner.from = None;
+        }
         let builder = burner.builder.as_ref().and_then(|id| builders.get_mut(id));
         for of in [Some(payer), builder, address].into_iter().flatten() {
-            of.gas.take_back(burned.gas, now);
-            of.reverts.take_back(1, now);
+            of.gas.take_back_of(gas, at, now);
+            of.reverts.take_back_of(1, at, now);
         }
-        pending.excused(burner, from, burned.gas);
+        pending.excused(&burner, gas);
         self.changed.notify_one();
     }
 
@@ -272,11 +340,17 @@ impl GasMeter {
         self.limits.of_all.is_some_and(|most| self.last_hour() > most.get() / 2)
     }
 
+    /// Returns whether underpaid settlements have used more than half of the total limit.
+    pub(super) fn is_underpaid_high(&self) -> bool {
+        self.limits.of_all.is_some_and(|most| self.state().all.underpaid.total(self.now()) > most.get() / 2)
+    }
+
     /// Returns the status for operators.
     pub(super) fn status(&self) -> Value {
         let (state, now) = (self.state(), self.now());
         json!({
             "burnedLastHour": state.all.gas.total(now),
+            "underpaidLastHour": state.all.underpaid.total(now),
             "revertedLastHour": state.all.reverts.total(now),
             "limitPerHour": self.limits.of_all,
             "burnedWei": state.wei.to_string(),
@@ -287,6 +361,15 @@ impl GasMeter {
     #[cfg(test)]
     pub(super) fn reverts_of(&self, payer: &str) -> u64 {
         self.state().payers.get(payer).map_or(0, |burned| burned.reverts.total(self.now()))
+    }
+
+    /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
+    #[cfg(test)]
+    pub(super) fn burned_by(&self, burner: &Burner) -> [u64; 3] {
+        let (state, now) = (self.state(), self.now());
+        let address = burner.from.and_then(|from| state.addresses.get(&from.to_string()));
+        let builder = burner.builder.as_ref().and_then(|id| state.builders.get(id));
+        [state.payers.get(&burner.payer), address, builder].map(|of| of.map_or(0, |of| of.gas.total(now)))
     }
 
     /// Forgets parties that have burned nothing for an hour.
@@ -319,13 +402,22 @@ impl State {
             change(entry(&mut self.builders, builder, now));
         }
     }
+
+    /// Changes the counts of all parties, the caller's address included, and in total.
+    fn change_all(&mut self, burner: &Burner, now: Moment, change: impl Fn(&mut Burned)) {
+        self.change(burner, now, &change);
+        if let Some(from) = burner.from {
+            change(entry(&mut self.addresses, &from.to_string(), now));
+        }
+    }
 }
 
 /// Returns the entry of a key. At [`MAX_KEYS`], removes entries that burn nothing, then the one that has burned least.
 fn entry<'a>(of: &'a mut HashMap<String, Burned>, key: &str, now: Moment) -> &'a mut Burned {
     if of.len() >= MAX_KEYS && !of.contains_key(key) {
         of.retain(|_, burned| burned.counts(now));
-        let least = of.iter().min_by_key(|(_, burned)| (burned.runs, burned.gas.total(now))).map(|(key, _)| key.clone());
+        let used = |burned: &Burned| burned.gas.total(now).saturating_add(burned.underpaid.total(now));
+        let least = of.iter().min_by_key(|(_, burned)| (burned.runs, burned.held_underpaid, used(burned))).map(|(key, _)| key.clone());
         if let Some(least) = least.filter(|_| of.len() >= MAX_KEYS) {
             of.remove(&least);
         }
@@ -345,8 +437,20 @@ impl Burned {
         (gas > 0 && self.held > 0 && needed > most).then_some((most, SOON))
     }
 
+    /// Like [`Self::beyond`], for a run whose settlement is underpaid and uses `gas`. Burned gas counts as well.
+    fn beyond_underpaid(&self, most: u64, gas: u64, now: Moment) -> Option<(u64, Duration)> {
+        let used = self.gas.total(now).saturating_add(self.underpaid.total(now));
+        if used >= most {
+            let waits = [self.gas.wait(now), self.underpaid.wait(now)];
+            return Some((most, waits.into_iter().flatten().min().unwrap_or(SOON)));
+        }
+        let held = self.held.saturating_add(self.held_underpaid);
+        (held > 0 && used.saturating_add(held).saturating_add(gas) > most).then_some((most, SOON))
+    }
+
     fn counts(&self, now: Moment) -> bool {
-        self.runs > 0 || [&self.gas, &self.reverts, &self.excused].iter().any(|of| of.total(now) > 0)
+        let is_held = self.runs > 0 || self.held_underpaid > 0;
+        is_held || [&self.gas, &self.underpaid, &self.reverts, &self.excused].iter().any(|of| of.total(now) > 0)
     }
 
     /// Returns whether another reverted settlement is excused, and counts it. `most` is the maximum per hour, if any.
@@ -361,10 +465,13 @@ impl Burned {
 
 impl Drop for GasHold {
     fn drop(&mut self) {
-        let now = self.meter.now();
-        self.meter.state().change(&self.burner, now, |burned| {
+        let (mut state, now) = (self.meter.state(), self.meter.now());
+        state.change(&self.burner, now, |burned| {
             (burned.held, burned.runs) = (burned.held.saturating_sub(self.gas), burned.runs.saturating_sub(1));
         });
+        if self.underpaid > 0 {
+            state.change_all(&self.burner, now, |burned| burned.held_underpaid = burned.held_underpaid.saturating_sub(self.underpaid));
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
-use tollhouse_replica::PAYMENTS_UNRESOLVED;
+use tollhouse_replica::SETTLED_BEFORE;
 use tollhouse_store::{Batch, Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, enter};
 
@@ -23,7 +23,7 @@ use super::{
     throttle::{Funds, Place, Running},
 };
 use crate::{
-    Delivery, NOT_SERVED, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED,
+    Delivery, NOT_SERVED, News, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED,
 };
 
 /// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
@@ -59,6 +59,16 @@ pub struct OwedRun {
     _claim: Option<Claim>,
 }
 
+/// The outcome of storing an answer.
+enum Delivered {
+    /// It is stored.
+    Kept(News),
+    /// The payment was refunded during the run, so it gets no answer.
+    Refunded,
+    /// The run belongs to another request by now, because this one seemed to be gone.
+    Lost,
+}
+
 impl Gate {
     /// Takes the money before the run. The run keeps its slot until it ends.
     ///
@@ -67,7 +77,7 @@ impl Gate {
     /// [`SettleError`]; then the handler must not run.
     pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
         enter(Stage::Settle);
-        if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
+        if !self.replica.may_write(SETTLED_BEFORE).await? {
             // A host of an earlier version could neither read the payment nor take it over.
             admission.release().await;
             let message = "hosts of an earlier version serve the store".to_owned();
@@ -101,22 +111,25 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoMoreRuns`] if the payment was for a tool that is gone, or was refunded; a limit on runs in flight.
+    /// [`Refusal::NoMoreRuns`] if the payment was for a tool that is gone, was refunded, or is lost after a
+    /// reorganization; [`Refusal::Reorganized`] until it is settled again; a limit on runs in flight.
     pub async fn resume(self: &Arc<Self>, owed: OwedPayment, terms: &Terms, request: Request<'_>) -> Result<Option<OwedRun>, Refusal> {
         let OwedPayment { id, record } = owed;
         let receipt_id = record.receipt_id.clone().unwrap_or_default();
         let paid = self.paid_receipt(&receipt_id).await?;
-        let is_back = match &paid {
-            Some(paid) => {
-                let id = &paid.draft.receipt_id;
-                REFUNDS.get(&*self.store, id).await?.is_some() || REORGANIZED.get(&*self.store, id).await?.is_some()
-            }
-            None => false,
+        let Some(paid) = paid.filter(|paid| paid.draft.endpoint_id == terms.endpoint_id) else {
+            return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
         };
-        if is_back || paid.as_ref().is_none_or(|paid| paid.draft.endpoint_id != terms.endpoint_id) {
+        let receipt = paid.draft.receipt_id;
+        let reorganized = REORGANIZED.get(&*self.store, &receipt).await?;
+        let is_lost = reorganized.as_ref().is_some_and(|settlement| settlement.lost.is_some());
+        if is_lost || REFUNDS.get(&*self.store, &receipt).await?.is_some() {
             return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
         }
-        let payer = paid.and_then(|paid| paid.payer);
+        if reorganized.is_some() {
+            return Err(Refusal::Reorganized(id));
+        }
+        let payer = paid.payer;
         let running = Running {
             payer: payer.clone().unwrap_or_default(),
             tool: terms.slug.clone(),
@@ -133,6 +146,7 @@ impl Gate {
         let kind = if record.is_on_credit() { Kind::Credit } else { Kind::X402 };
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &PAYMENTS.own(id.clone(), *record), &renewed);
+        batch.absent(&REORGANIZED, &receipt);
         match batch.commit(&*self.store, Durability::Buffered).await {
             Ok(_) => {}
             Err(StoreError::Conflict) => return Ok(None),
@@ -151,7 +165,7 @@ impl Gate {
     }
 
     /// Returns the details for the payer of this record.
-    fn unanswered(&self, payment: PaymentId, record: &Record) -> Unanswered {
+    pub(super) fn unanswered(&self, payment: PaymentId, record: &Record) -> Unanswered {
         let owed = record.owed.clone().unwrap_or_default();
         Unanswered {
             payment,
@@ -188,7 +202,7 @@ impl Gate {
         Ok(is_recent && self.replica.living().await?.has(record.replica.as_ref()))
     }
 
-    async fn paid_receipt(&self, id: &str) -> Result<Option<receipt::Record>, StoreError> {
+    pub(super) async fn paid_receipt(&self, id: &str) -> Result<Option<receipt::Record>, StoreError> {
         let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
         let stored = receipt::paid(&*self.store, &id).await?;
         Ok(stored.and_then(|json| serde_json::from_slice(&json).ok()))
@@ -238,7 +252,8 @@ impl OwedRun {
     ///
     /// # Errors
     ///
-    /// Errors of the store, with the details for the payer. The answer stays owed.
+    /// Errors of the store, with the details for the payer. The answer stays owed. If the payment was refunded during
+    /// the run, no runs are left for it.
     pub async fn deliver(mut self, answer: StoredAnswer, delivery: &Delivery) -> Result<StoredAnswer, (StoreError, Unanswered)> {
         enter(Stage::Commit);
         let Unanswered { payment: id, receipt, notice, .. } = self.told.clone();
@@ -249,12 +264,12 @@ impl OwedRun {
         let (gate_of, own, notice, receipt) = (&*gate, &id, &notice, &receipt);
         let delivering = update(&*gate.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == State::Owed && row.value.holder() == held);
-            let Some(row) = row else { return tx.answer::<_, StoreError>(None) };
+            let Some(row) = row else { return tx.answer::<_, StoreError>(Delivered::Lost) };
             if let Ok(id) = receipt.parse::<ReceiptId>()
                 && tx.get(&REFUNDS, &id).await?.is_some()
             {
-                // A refunded payment gets no answer. The next request with it is refused for that reason.
-                return tx.answer(None);
+                // The next request with it is refused for that reason.
+                return tx.answer(Delivered::Refunded);
             }
             let Some(paid) = gate_of.paid_receipt(receipt).await? else {
                 return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
@@ -272,17 +287,22 @@ impl OwedRun {
             gate_of.end(&mut tx, &row, &record);
             let (rows, news) = gate_of.finisher.deliver(paid, delivery);
             tx.append(rows);
-            tx.answer(Some(news))
+            tx.answer(Delivered::Kept(news))
         });
         let delivered = delivering.await;
         match delivered {
-            Ok(Some(news)) => {
+            Ok(Delivered::Kept(news)) => {
                 gate.finisher.announce(news);
                 self.end();
                 Ok(answer)
             }
-            // Another request ran it meanwhile, because this run seemed to be gone.
-            Ok(None) => {
+            Ok(Delivered::Refunded) => {
+                gate.withdraw_some(laid).await;
+                let told = Unanswered { runs_left: 0, ..self.told.clone() };
+                self.give_back(true).await;
+                Err((StoreError::Conflict, told))
+            }
+            Ok(Delivered::Lost) => {
                 gate.withdraw_some(laid).await;
                 self.end();
                 Err((StoreError::Conflict, self.told.clone()))

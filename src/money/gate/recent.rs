@@ -84,6 +84,18 @@ impl Recent {
         }
     }
 
+    /// Removes up to `amount` of what was added at `at`. What is not found there is removed newest first. Does nothing
+    /// if events at `at` no longer count.
+    pub(super) fn take_back_of(&mut self, amount: u64, at: Moment, now: Moment) {
+        self.forget_old(now);
+        if self.slots_in_force(now).any(|slot| slot == at.slot) {
+            let count = &mut self.slots[Self::place(at.slot)];
+            let taken = amount.min(*count);
+            *count -= taken;
+            self.take_back(amount - taken, now);
+        }
+    }
+
     /// Returns the time until the oldest event no longer counts.
     pub(super) fn wait(&self, now: Moment) -> Option<Duration> {
         let oldest = self.oldest(now)?;
@@ -145,6 +157,19 @@ mod tests {
         assert_eq!((recent.total(at(40)), recent.total(at(65))), (4, 0), "three of the newest, and one before");
         recent.take_back(9, at(40));
         assert_eq!(recent.total(at(40)), 0);
+    }
+
+    #[test]
+    fn what_is_taken_back_of_a_moment_is_its_own_and_nothing_once_that_is_over() {
+        let mut recent = Recent::default();
+        recent.add(5, at(0));
+        recent.add(3, at(30));
+        recent.take_back_of(4, at(0), at(40));
+        assert_eq!((recent.total(at(40)), recent.total(at(65))), (4, 3), "four of the first five");
+        recent.take_back_of(2, at(0), at(41));
+        assert_eq!((recent.total(at(41)), recent.total(at(65))), (2, 2), "one of the first, and one of the newest");
+        recent.take_back_of(2, at(0), at(65));
+        assert_eq!(recent.total(at(65)), 2, "the first ones no longer count");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::{
     Asset, Network,
     facilitator::view::{ChainError, ChainView, TokenTransfer},
     receipt::RECEIPTS,
+    reorganized::RESETTLED,
     transactions,
 };
 
@@ -285,17 +286,20 @@ impl Gate {
                 page.truncated = true;
                 break;
             }
+            // After a reorganization, another transaction than the receipt's may have made the payment.
+            let resettled = RESETTLED.get(&*self.store, &paid.receipt_id).await?;
+            let transaction = resettled.map_or_else(|| paid.transaction().to_owned(), |resettled| resettled.transaction);
             let (asset, amount) = (paid.asset.clone().unwrap_or_default(), paid.amount.clone().unwrap_or_default());
             let accepted =
                 self.config.accepted.iter().find(|accepted| accepted.asset.network == network && accepted.asset.address == asset);
             let wanted: Option<U256> = amount.parse().ok();
             let paid_at = match (accepted, wanted) {
-                (Some(accepted), Some(wanted)) => chain.paid(accepted.asset, &accepted.pay_to, paid.transaction(), wanted).await?,
+                (Some(accepted), Some(wanted)) => chain.paid(accepted.asset, &accepted.pay_to, &transaction, wanted).await?,
                 // The token is no longer accepted, so only the existence of the transaction can be checked.
-                _ => chain.placed(paid.transaction()).await?.is_some_and(|placed| placed.succeeded),
+                _ => chain.placed(&transaction).await?.is_some_and(|placed| placed.succeeded),
             };
             if !paid_at {
-                let (receipt_id, transaction) = (paid.receipt_id.clone(), paid.transaction().to_owned());
+                let receipt_id = paid.receipt_id.clone();
                 page.missing.push(MissingTransfer { receipt_id, transaction, asset, amount });
             }
         }

@@ -37,8 +37,8 @@ pub enum State {
     Refused,
     /// The call ended without a result. Nothing was taken, and the authorization is unspent.
     Released,
-    /// Nobody reported within the configured time whether the money moved, and it is no longer looked up. The
-    /// authorization stays used until an admin decides.
+    /// Nobody reported within the configured time whether the money moved, and no facilitator is asked any more. The
+    /// authorization stays used until the chain or an admin decides.
     Unresolved,
     /// The money moved before the run, and the payer has no answer yet. The same payment runs the tool.
     Owed,
@@ -288,6 +288,13 @@ impl Record {
         let owed = self.owed.map(|owed| Owed { runs: owed.runs.saturating_add(1), ..owed });
         let holder = RequestId::generate().to_string();
         Self { holder, replica: Some(replica.clone()), updated_ms: now.0, owed, ..self }
+    }
+
+    /// Returns how many runs of an owed answer ended without one. A run in flight does not count, nor does the last one
+    /// if its host died during it.
+    pub(super) fn failed_runs(&self) -> u32 {
+        let runs = self.owed.as_ref().map_or(0, |owed| owed.runs);
+        runs.saturating_sub(u32::from(self.replica.is_some()))
     }
 
     /// Reduces it to the fact that its nonce is spent, and by which transaction. It is kept forever, since it has no

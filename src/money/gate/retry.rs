@@ -4,6 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Semaphore, time::Instant};
 
+use crate::PaymentId;
+
+/// Time from the end of a pass through all unresolved settlements until the next one begins.
+const PASS_EVERY: Duration = Duration::from_secs(600);
+
 /// Maximum interval between two lookups of an open settlement.
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
@@ -51,6 +56,30 @@ impl Retry {
     }
 }
 
+/// The position of a pass through unresolved settlements, which are looked up a few at a time.
+#[derive(Debug, Default)]
+pub(super) struct Pass {
+    /// When the pass begins. `None` before it is first asked for.
+    begins: Option<Instant>,
+    /// The last one that was looked up.
+    pub(super) after: Option<PaymentId>,
+}
+
+impl Pass {
+    /// Returns whether the pass has begun. The first begins a while after the start.
+    pub(super) fn has_begun(&mut self, now: Instant) -> bool {
+        now >= *self.begins.get_or_insert(now + PASS_EVERY)
+    }
+
+    /// Records the last one that was looked up, or ends the pass.
+    pub(super) fn came_to(&mut self, last: Option<PaymentId>, now: Instant) {
+        if last.is_none() {
+            self.begins = Some(now + PASS_EVERY);
+        }
+        self.after = last;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +90,16 @@ mod tests {
         let tries = std::iter::successors(Some(Retry::default()), |retry| Some(retry.next(now)));
         let waits: Vec<_> = tries.take(12).filter_map(|retry| Some(retry.at?.duration_since(now).as_secs())).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    }
+
+    #[test]
+    fn a_pass_begins_again_a_while_after_it_has_ended() {
+        let (mut pass, now) = (Pass::default(), Instant::now());
+        let later = now + PASS_EVERY;
+        assert_eq!((pass.has_begun(now), pass.has_begun(later)), (false, true));
+        pass.came_to(Some(PaymentId::of(&["a"])), later);
+        assert!(pass.has_begun(later) && pass.after.is_some());
+        pass.came_to(None, later);
+        assert_eq!((pass.has_begun(later), pass.has_begun(later + PASS_EVERY)), (false, true));
     }
 }

@@ -13,18 +13,20 @@ use super::{
     answer::{self, Bought},
     asked::asked,
     elsewhere,
-    gas::Burner,
+    gas::{Burner, CountedGas, GasCaller, cover::is_underpaid},
+    resettle,
     retry::Retry,
 };
 use crate::{
-    Begun, BurnedGas, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, State, StoredAnswer, Unprepared,
+    Begun, BurnedGas, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementGas, State, StoredAnswer,
+    Unprepared,
     gate::record::{Intent, Kept, Owed, Record, SettlementNotice, Settler},
     reorganized, transactions,
     x402::wire,
 };
 
-/// The outcome of taking money, with the limits that the run still holds and the burned gas.
-pub(super) type Taken = (Result<StoredAnswer, SettleError>, Option<(Box<Held>, Option<BurnedGas>)>);
+/// The outcome of taking money, with the limits that the run still holds and the gas that was counted as burned.
+pub(super) type Taken = (Result<StoredAnswer, SettleError>, Option<(Box<Held>, Option<CountedGas>)>);
 
 /// The outcome of a payment, and the events to announce.
 pub(super) struct Conclusion {
@@ -53,29 +55,27 @@ impl Gate {
     /// gas.
     pub(super) async fn take(&self, mut admission: Admission, answer: Option<StoredAnswer>, draft: &[u8]) -> Taken {
         let id = admission.id.clone();
-        let (settled, held, spent) = match &admission.means {
+        let (settled, held, counted) = match &admission.means {
             Means::X402(payment) => {
-                let network = payment.asset.network;
+                let (network, is_underpaid) = (payment.asset.network, self.is_underpaid(payment));
                 let settled = self.settle_x402(&mut admission, answer, draft).await;
                 let facilitator = self.facilitators.of(network);
-                let burned = facilitator.take_burned(&id).filter(|_| settled.is_err());
-                let mut held = admission.held.take();
-                if let (Some(excess), Some(held)) = (facilitator.take_excess(&id), &mut held) {
-                    self.gas.exceeded(&(&held.place.running).into(), excess);
+                let (burned, used) = (facilitator.take_burned(&id).filter(|_| settled.is_err()), facilitator.take_used(&id));
+                let (mut held, mut counted) = (admission.held.take(), None);
+                if let Some(held) = held.as_mut().filter(|_| burned.is_some() || used.is_some()) {
+                    let burner = Burner::from(&held.place.running);
+                    used.into_iter().for_each(|used| self.gas.settled(&burner, used, is_underpaid));
+                    counted = burned.map(|burned| self.gas.burned(&burner, burned));
                     held.gas = None;
                 }
-                if let (Some(burned), Some(held)) = (burned, &mut held) {
-                    self.gas.burned(&(&held.place.running).into(), burned);
-                    held.gas = None;
-                }
-                (settled, held, burned)
+                (settled, held, counted)
             }
             Means::Credit(_) => {
                 let held = admission.held.take();
                 (self.debit(admission, answer, draft).await, held, None)
             }
         };
-        (settled, held.map(|held| (held, spent)))
+        (settled, held.map(|held| (held, counted)))
     }
 
     async fn settle_x402(
@@ -102,9 +102,9 @@ impl Gate {
 
     /// Counts a run as paid or unpaid. If the outcome of its settlement is unknown, it counts as unpaid and holds the
     /// payer's balance until it is found to be paid.
-    pub(super) fn count(&self, id: PaymentId, held: Held, burned: Option<BurnedGas>, settled: &Result<StoredAnswer, SettleError>) {
-        if burned.is_some() {
-            self.gas.note_counted(&id);
+    pub(super) fn count(&self, id: PaymentId, held: Held, burned: Option<CountedGas>, settled: &Result<StoredAnswer, SettleError>) {
+        if let Some(counted) = &burned {
+            self.gas.note_counted(&id, counted);
         }
         let Held { place, purse, gas, by_contract } = held;
         match settled {
@@ -114,7 +114,7 @@ impl Gate {
             Err(SettleError::Unknown { .. }) => {
                 let running = place.running.clone();
                 place.failed("unknown");
-                let burner = Burner::from(&running);
+                let (burner, burned) = (Burner::from(&running), burned.into_iter().collect());
                 self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, purse, _gas: gas });
             }
             Err(SettleError::Refused { .. } | SettleError::Store(_)) => {}
@@ -124,12 +124,12 @@ impl Gate {
     /// Counts a run whose open settlement has ended.
     fn count_late(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
         let open = self.open_runs().remove(id);
-        let Some(OpenRun { running, burner, burned, .. }) = open else { return };
+        let Some(OpenRun { running, burned, .. }) = open else { return };
         match ended {
             // Somebody else's transaction moved the money, so the reverted one was not the payer's fault.
             Ok(_) => {
                 running.iter().for_each(|running| self.throttle.settled_late(running));
-                burned.into_iter().for_each(|burned| self.gas.excuse(&burner, burned));
+                burned.into_iter().for_each(|counted| self.gas.excuse(counted));
             }
             Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => {
                 running.iter().for_each(|running| self.throttle.excuse(running));
@@ -138,25 +138,40 @@ impl Gate {
         }
     }
 
-    /// Counts the gas that a settlement found by a lookup has used beyond an ordinary one.
-    pub(super) fn count_excess(&self, payment: &Payment, excess: BurnedGas) {
-        let burner = self.open_runs().get(&payment.id()).map(|run| run.burner.clone());
-        self.gas.exceeded(&burner.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), excess);
+    /// Counts the gas that a settlement found by a lookup has used.
+    pub(super) fn count_used(&self, payment: &Payment, used: SettlementGas) {
+        let burner = self.open_burner(&payment.id()).unwrap_or_else(|| Burner::of_payer(payment.payer()));
+        self.gas.settled(&burner, used, self.is_underpaid(payment));
     }
 
-    /// Counts gas burned by a settlement that is being looked up.
-    pub(super) fn count_burned(&self, payment: &Payment, burned: BurnedGas) {
-        let burner = {
-            let mut open = self.open_runs();
-            let run = open.entry(payment.id()).or_insert_with(|| {
-                let burner = Burner { payer: payment.payer(), builder: None };
-                OpenRun { running: None, burner, burned: None, purse: None, _gas: None }
-            });
-            let before = run.burned.unwrap_or(BurnedGas { gas: 0, wei: 0 });
-            run.burned = Some(BurnedGas { gas: before.gas.saturating_add(burned.gas), wei: before.wei.saturating_add(burned.wei) });
-            run.burner.clone()
+    /// Counts gas burned by a settlement that is being looked up, unless another process has counted it.
+    pub(super) async fn count_burned(&self, payment: &Payment, burned: BurnedGas) {
+        let (id, known) = (payment.id(), self.open_burner(&payment.id()));
+        let before = match &known {
+            Some(_) => None,
+            None => self.counted_before(payment, burned).await,
         };
-        self.gas.burned(&burner, burned);
+        let counted = before.unwrap_or_else(|| {
+            let counted = self.gas.burned(&known.unwrap_or_else(|| Burner::of_payer(payment.payer())), burned);
+            self.gas.note_counted(&id, &counted);
+            counted
+        });
+        let mut open = self.open_runs();
+        let run = open.entry(id).or_insert_with(|| {
+            let burner = counted.burner.clone();
+            OpenRun { running: None, burner, burned: Vec::new(), purse: None, _gas: None }
+        });
+        run.burned.push(counted);
+    }
+
+    /// Returns the parties of an open settlement, if this process knows them.
+    fn open_burner(&self, id: &PaymentId) -> Option<Burner> {
+        self.open_runs().get(id).map(|run| run.burner.clone())
+    }
+
+    /// Returns whether a payment is below the least amount that covers the gas of its settlement.
+    fn is_underpaid(&self, payment: &Payment) -> bool {
+        is_underpaid(payment, self.config.least_settlement(payment.asset.network))
     }
 
     /// Releases the held balance of an open settlement whose nonce is spent: its money has moved, or never will.
@@ -252,7 +267,8 @@ impl Gate {
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
         // Its earlier reservation counts as zero.
         (held.gas, held.by_contract) = (None, true);
-        match self.gas.hold((&held.place.running).into(), tried) {
+        let caller = GasCaller::new(&held.place.running, self.gas_cover(payment));
+        match self.gas.hold(caller, tried) {
             Ok(gas) => {
                 held.gas = Some(gas);
                 Ok(())
@@ -383,7 +399,8 @@ impl Gate {
                     return Err(unknown());
                 }
                 let slug = finished.news.events.iter().find_map(|event| event.endpoint_slug.as_ref());
-                tx.append(reorganized::watch(id, receipt_id, settlement, &finished.news.owner, slug));
+                let signed = settlement.evidence.as_ref().and_then(|_| resettle::signed(&intent, row.value.begun().at));
+                tx.append(reorganized::watch(id, receipt_id, settlement, (&finished.news.owner, slug), signed));
                 let network = network.as_deref().unwrap_or(&settlement.network);
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });

@@ -18,7 +18,7 @@ pub struct Slowed {
     pub wait: Duration,
 }
 
-/// A limit on runs that nobody pays for.
+/// A limit on runs that nobody pays for, or that a wrong credential is to pay for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Bound {
     /// Unpaid runs of one payer.
@@ -50,9 +50,17 @@ pub enum Bound {
     /// Gas burned by settlements for one builder's tools.
     #[error("settlements of this builder's tools have burned too much gas in the last hour without paying")]
     OwnerGas,
+    /// Gas of settlements that bring less than it costs.
+    #[error(
+        "settlements of such small amounts cost more gas than they bring, and have used all the gas for them in the last hour; pay with developer credit"
+    )]
+    Underpaid,
     /// Reverted settlements of one payer.
     #[error("too many settlements of yours were reverted in the last hour")]
     Reverts,
+    /// Wrong credentials from one address, among them tokens of credits.
+    #[error("too many wrong credentials came from your address in the last minute")]
+    Credentials,
 }
 
 impl Bound {
@@ -63,7 +71,9 @@ impl Bound {
             Self::Payer | Self::Address | Self::Tool(_) => "failed-runs",
             Self::Unproven | Self::Balance => "runs-under-way",
             Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas => "burned-gas",
+            Self::Underpaid => "underpaid-gas",
             Self::Reverts => "reverted-settlements",
+            Self::Credentials => "credentials",
         }
     }
 
@@ -71,11 +81,11 @@ impl Bound {
     pub(crate) fn metric(&self) -> &'static str {
         match self {
             Self::Payer => "payer",
-            Self::Address => "address",
+            Self::Address | Self::Credentials => "address",
             Self::Tool(_) => "tool",
             Self::Unproven => "unproven",
             Self::Balance => "balance",
-            Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas | Self::Reverts => "gas",
+            Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas | Self::Underpaid | Self::Reverts => "gas",
         }
     }
 }

@@ -30,9 +30,7 @@ impl Gate {
                 known.filter(|(shown, _)| shown == id).map(|(_, digest)| digest)
             }
             Offered::X402 { .. } => None,
-            Offered::Credit(CreditOffer { token, observer, .. }) => {
-                self.find_credit(token, observer.as_deref()).await?.map(|credit| credit.id.to_string())
-            }
+            Offered::Credit(CreditOffer { token, .. }) => self.credits.find(token).await?.map(|credit| credit.id.to_string()),
         };
         let Some(digest) = digest else { return Ok(false) };
         Ok(PAYMENTS.get(&*self.store, id).await?.is_some_and(|record| record.digest == digest))

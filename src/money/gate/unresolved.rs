@@ -1,8 +1,13 @@
-//! Unresolved settlements: after [`PaymentConfig::unresolved_after`](crate::PaymentConfig) they are no longer looked
-//! up, and an admin decides. Until then the authorization stays used.
+//! Unresolved settlements: after [`PaymentConfig::unresolved_after`](crate::PaymentConfig) no facilitator is asked about
+//! them, and an admin decides. Until then the authorization stays used. If a node is configured, the host still looks
+//! them up on the chain now and then.
 
+use std::{sync::PoisonError, time::Duration};
+
+use futures_util::future::join_all;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::time::{Instant, timeout};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_replica::PAYMENTS_UNRESOLVED;
 use tollhouse_store::{Direction, Durability, StoreError, update};
@@ -18,7 +23,7 @@ use super::{
 use crate::{
     Payment, PaymentId, SettleError, SettleOutcome, State,
     facilitator::{settlement, view::ChainError},
-    unresolved::UNRESOLVED,
+    unresolved::{UNRESOLVED, count_unresolved},
 };
 
 /// Reason of the refusal if an admin declares a payment unpaid.
@@ -85,6 +90,12 @@ pub enum ResolutionError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+/// Number of settlements that are looked up on the chain at once.
+const AT_ONCE: usize = 16;
+
+/// Maximum time of a lookup.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Minimum time for which a host looks up a settlement, however long it was down before, in milliseconds.
 const ASKED_AT_LEAST_MS: u64 = 15 * 60 * 1_000;
@@ -160,6 +171,17 @@ impl Gate {
         Ok(settlements)
     }
 
+    /// Returns the number of unresolved settlements and when the oldest began. Reads at most `most` of them.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub async fn summarize_unresolved(&self, most: usize) -> Result<(usize, Option<Timestamp>), StoreError> {
+        let count = count_unresolved(&*self.store, most).await?;
+        let oldest = self.unresolved(None, most).await?.iter().map(|settlement| settlement.since).min();
+        Ok((count, oldest))
+    }
+
     /// Resolves a settlement as an admin decides.
     ///
     /// # Errors
@@ -184,18 +206,69 @@ impl Gate {
         if let SettleOutcome::Unknown(why) | SettleOutcome::Lost(why) | SettleOutcome::Unsent(why) = &outcome {
             return Err(ResolutionError::Undecided(why.clone()));
         }
-        let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, &outcome, None));
+        self.end_unresolved(id, &outcome).await?;
+        let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
+        tracing::info!(payment.id = %id, state = ?record.state, "an admin resolved a settlement");
+        Ok(record.public(id))
+    }
+
+    /// Records the outcome of an unresolved settlement.
+    async fn end_unresolved(&self, id: &PaymentId, outcome: &SettleOutcome) -> Result<(), ResolutionError> {
+        let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, outcome, None));
         match ending.await {
             Ok(Conclusion { outcome, news }) => {
                 news.iter().for_each(|_| PAYMENTS_ENDED.count([ended_as(&outcome)]));
                 news.into_iter().for_each(|news| self.finisher.announce(news));
+                Ok(())
             }
-            Err(SettleError::Store(error)) => return Err(error.into()),
-            Err(SettleError::Unknown { .. } | SettleError::Refused { .. }) => return Err(ResolutionError::NotPaid),
+            Err(SettleError::Store(error)) => Err(error.into()),
+            Err(SettleError::Unknown { .. } | SettleError::Refused { .. }) => Err(ResolutionError::NotPaid),
         }
-        let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
-        tracing::info!(payment.id = %id, state = ?record.state, "an admin resolved a settlement");
-        Ok(record.public(id))
+    }
+
+    /// Looks up some unresolved settlements on the chain, if a pass through them is due.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub(super) async fn look_at_unresolved(&self) -> Result<(), StoreError> {
+        let after = {
+            let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+            if !pass.has_begun(Instant::now()) {
+                return Ok(());
+            }
+            pass.after.clone()
+        };
+        let last = self.look_up_unresolved(after.as_ref()).await?;
+        self.pass.lock().unwrap_or_else(PoisonError::into_inner).came_to(last, Instant::now());
+        Ok(())
+    }
+
+    /// Looks up on the chain the first unresolved settlements after `after`. Returns the last one, or `None` at the
+    /// end.
+    pub(crate) async fn look_up_unresolved(&self, after: Option<&PaymentId>) -> Result<Option<PaymentId>, StoreError> {
+        let range = after.map_or_else(|| UNRESOLVED.all(), |after| UNRESOLVED.all().after(after));
+        let mut page = UNRESOLVED.page(&*self.store, &range, AT_ONCE, Direction::Forward).await?;
+        join_all(page.iter().map(|row| self.look_up_one(&row.key))).await;
+        Ok(page.pop().map(|last| last.key))
+    }
+
+    /// Looks up an unresolved settlement on the chain, and ends it if the chain decides.
+    async fn look_up_one(&self, id: &PaymentId) {
+        let read = self.read_among_others(id).await;
+        let record = read.ok().flatten().map(|row| row.value).filter(|record| record.state == State::Unresolved);
+        let Some((payment, record)) = record.and_then(|record| Some((payment_of(&record)?, record))) else { return };
+        let facilitator = self.facilitators.of(payment.asset.network);
+        if facilitator.chain().is_none() {
+            return;
+        }
+        let begun = record.begun();
+        let looking = asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name);
+        let Ok(outcome @ (SettleOutcome::Settled(_) | SettleOutcome::Refused { .. })) = timeout(PATIENCE, looking).await else { return };
+        match self.end_unresolved(id, &outcome).await {
+            Ok(()) => tracing::info!(payment.id = %id, outcome = outcome.name(), "the chain resolved a settlement"),
+            Err(error) => tracing::warn!(payment.id = %id, %error, "a settlement stays unresolved, though the chain knows how it ended"),
+        }
     }
 
     /// Returns the settlement by this transaction, if a configured node confirms it.

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Gate, alarms::KINDS};
+#[cfg(test)]
+use crate::{BurnedGas, SettlementGas};
 
 /// Thresholds for alarms: unpaid runs per minute, and open settlements.
 const MANY_UNPAID: u64 = 100;
@@ -23,12 +25,31 @@ impl Gate {
             (runs >= MANY_UNPAID).then(|| format!("{runs} runs of the last minute were not paid for")),
             (open >= MANY_OPEN).then(|| format!("{open} settlements are open: nobody has said yet how they ended")),
             self.gas.is_high().then(|| "settlements have burned more than half of the gas that they may burn in an hour".to_owned()),
+            self.gas.is_underpaid_high().then(|| {
+                "settlements below `--least-settlement-usd` have used more than half of the gas that they may use in an hour: it costs more \
+                 than they bring"
+                    .to_owned()
+            }),
             (elsewhere > 0).then(|| {
                 format!(
                     "{elsewhere} payments of the last hour were used before this host used them: look whether another store has the same `payTo`"
                 )
             }),
         ]
+    }
+
+    /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
+    #[cfg(test)]
+    pub(crate) fn gas_burned_by(&self, payer: &str, from: std::net::IpAddr, builder: &str) -> [u64; 3] {
+        let builder = Some(builder.to_owned());
+        self.gas.burned_by(&super::gas::Burner { payer: payer.to_owned(), from: Some(from), builder })
+    }
+
+    /// Counts gas as used by an underpaid settlement of an unspecified payer.
+    #[cfg(test)]
+    pub(crate) fn use_underpaid_gas(&self, gas: u64) {
+        let (ordinary, excess) = (BurnedGas { gas, wei: 0 }, BurnedGas { gas: 0, wei: 0 });
+        self.gas.settled(&super::gas::Burner::of_payer("somebody".to_owned()), SettlementGas { ordinary, excess }, true);
     }
 
     /// Logs each alarm once when it begins.
@@ -39,7 +60,6 @@ impl Gate {
     /// Counts gas as burned by an unspecified payer.
     #[cfg(test)]
     pub(crate) fn burn_gas(&self, gas: u64) {
-        let burner = super::gas::Burner { payer: "somebody".to_owned(), builder: None };
-        self.gas.burned(&burner, super::BurnedGas { gas, wei: 0 });
+        _ = self.gas.burned(&super::gas::Burner::of_payer("somebody".to_owned()), BurnedGas { gas, wei: 0 });
     }
 }

@@ -7,14 +7,17 @@
 use std::time::Duration;
 
 use tollhouse_base::id::ReceiptId;
-use tollhouse_store::{Batch, Direction, Durability, Range, Row, StoreError};
+use tollhouse_store::{Batch, Durability, Range, Row, StoreError};
 use tollhouse_telemetry::counted::SETTLEMENT_FAULTS;
 
-use super::Gate;
+use super::{
+    Gate,
+    resettle::{Found, MOST_LOOKUPS},
+};
 use crate::{
     Network,
     facilitator::view::{ChainError, ChainView, Placed},
-    reorganized::{REORGANIZED, ReorganizedSettlement, WATCHED, WatchedSettlement, watched_on},
+    reorganized::{REORGANIZED, RESETTLED, Recovery, ReorganizedSettlement, ResettledSettlement, WATCHED, WatchedSettlement, watched_on},
 };
 
 /// How long a transaction must be missing before its settlement counts as undone. A node may lag, and transactions of a
@@ -51,8 +54,17 @@ impl Gate {
         REORGANIZED.get(&*self.store, receipt).await
     }
 
-    /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Sends no
-    /// requests without such settlements.
+    /// Returns the settlement of a receipt if another transaction has made it after a reorganization of the chain.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub async fn resettled(&self, receipt: &ReceiptId) -> Result<Option<ResettledSettlement>, StoreError> {
+        RESETTLED.get(&*self.store, receipt).await
+    }
+
+    /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Also looks up
+    /// settlements that reorganizations have undone, and unresolved ones. Sends no requests without such settlements.
     ///
     /// # Errors
     ///
@@ -67,7 +79,7 @@ impl Gate {
                 }
             }
         }
-        Ok(())
+        self.look_at_unresolved().await
     }
 
     async fn watch_network(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), Cut> {
@@ -153,9 +165,9 @@ impl Gate {
             }
             Some(since) if now.0.saturating_sub(since.0) < millis(MISSING_FOR) => Ok(()),
             Some(_) => {
-                let reorganized = ReorganizedSettlement { settlement: watched, at: now };
+                let reorganized = ReorganizedSettlement { settlement: watched, at: now, recovery: Recovery::default(), lost: None };
                 batch.put(&REORGANIZED, reorganized.receipt_id(), &reorganized);
-                let (rows, news) = self.finisher.reorganized(&reorganized, true);
+                let (rows, news) = self.finisher.reorganized(&reorganized);
                 batch.append(rows);
                 if self.write(batch).await? {
                     SETTLEMENT_FAULTS.count(["reorganized"]);
@@ -172,26 +184,32 @@ impl Gate {
         }
     }
 
-    /// Checks whether undone settlements are in a block again.
+    /// Checks whether undone settlements are in a block again: by their transaction, and less often by their nonce.
     async fn look_for_missing(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), Cut> {
-        let now = self.clock.now();
-        for row in REORGANIZED.page(&*self.store, &REORGANIZED.all(), PAGE, Direction::Backward).await? {
-            let reorganized = &row.value;
-            if reorganized.network() != network.caip2 || now.0.saturating_sub(reorganized.at.0) > millis(LOOKED_UP_FOR) {
-                continue;
-            }
-            let placed = chain.placed(reorganized.transaction()).await?;
-            let Some(placed) = placed.filter(|placed| placed.succeeded) else { continue };
-            let mut watched = reorganized.settlement.clone();
-            (watched.block, watched.block_hash, watched.missing_since) = (placed.block, placed.block_hash, None);
-            let (rows, news) = self.finisher.reorganized(reorganized, false);
-            let mut batch = Batch::new();
-            batch.remove(&REORGANIZED, &row).put(&WATCHED, &watched.key(), &watched).append(rows);
-            if self.write(batch).await? {
-                tracing::info!(receipt.id = %watched.receipt_id, watched.transaction, "a settlement that was taken back is in a block again");
-                self.finisher.announce(news);
+        let (now, mut due, mut asked, mut range) = (self.clock.now(), Vec::new(), 0, REORGANIZED.all());
+        while let Some((page, rest)) = REORGANIZED.sound(&*self.store, &range, PAGE).await? {
+            range = rest;
+            for row in page {
+                if row.value.network() != network.caip2 || row.value.lost.is_some() {
+                    continue;
+                }
+                if asked < PAGE && now.0.saturating_sub(row.value.at.0) <= millis(LOOKED_UP_FOR) {
+                    asked += 1;
+                    let placed = chain.placed(row.value.transaction()).await?;
+                    if let Some(Placed { block, block_hash, .. }) = placed.filter(|placed| placed.succeeded) {
+                        let found = Found { block, block_hash, is_final: false, other: None };
+                        if let Err(error) = self.write_settled(&row, &found).await {
+                            tracing::warn!(receipt.id = %row.key, %error, "a settlement is in a block again, which could not be recorded");
+                        }
+                        continue;
+                    }
+                }
+                if due.len() < MOST_LOOKUPS && self.is_due(&row.value) {
+                    due.push(row);
+                }
             }
         }
+        self.find_reorganized(network, due).await?;
         Ok(())
     }
 

@@ -98,7 +98,10 @@ impl<'a> Check<'a> {
         while let Some(page) = REORGANIZED.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key: receipt, value: settlement, .. }) = self.sound(row) else { continue };
-                let why = format!("its transaction {} is in no block of {} any more", settlement.transaction(), settlement.network());
+                let mut why = format!("its transaction {} is in no block of {} any more", settlement.transaction(), settlement.network());
+                if let Some(lost) = settlement.lost {
+                    why = format!("{why}, and its money is lost: {lost}");
+                }
                 self.found.wrong(format!("receipt {receipt}"), why);
             }
         }

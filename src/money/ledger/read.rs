@@ -23,7 +23,7 @@ use crate::{
         line::{LINES, Line},
     },
     refund::REFUNDS_OWED,
-    reorganized::{ReorganizedSettlement, list_reorganized},
+    reorganized::{Loss, ReorganizedSettlement, list_reorganized},
     sale::UNPAID,
     unresolved::count_unresolved,
 };
@@ -82,6 +82,9 @@ pub struct ReorganizedLine {
     pub transaction: String,
     /// When it was noticed.
     pub since: Timestamp,
+    /// Why its money can no longer move, once the chain has shown it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Loss>,
 }
 
 /// The sum of all accounts of a unit.
@@ -168,6 +171,7 @@ impl ReorganizedLine {
             network: settlement.network().to_owned(),
             transaction: settlement.transaction().to_owned(),
             since: settlement.at,
+            lost: settlement.lost,
         }
     }
 }

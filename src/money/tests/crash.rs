@@ -186,3 +186,48 @@ async fn many_open_settlements_are_all_resolved() {
     bench.gate.tick().await.unwrap();
     assert_eq!((bench.earned().await, bench.receipts().await.len(), bench.gate.open_intents()), (270 * PRICE.0, 270, 0));
 }
+
+impl Bench {
+    /// Waits until burned gas with this key is in the store.
+    async fn until_noted(&self, key: &str) {
+        let noted = async {
+            while !self.all(Space::Meta).await.iter().any(|(at, _)| String::from_utf8_lossy(at).contains(key)) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), noted).await.unwrap();
+    }
+}
+
+/// Regression test: a lookup counted again what a process had counted before it ended, and took it back from all but the
+/// address.
+#[tokio::test]
+async fn burn_that_an_earlier_process_counted_is_counted_once_and_taken_back_from_all() {
+    let bench = Bench::new().await;
+    bench.facilitator.contracts.store(true, Ordering::SeqCst);
+    let burned = Some(BurnedGas { gas: 70_000, wei: 1 });
+    let payer = Payer::new(1).address().to_lowercase();
+    let [first, other] = [1_u8, 2].map(|last| std::net::IpAddr::from([192, 0, 2, last]));
+    let at = |from| Request { binding: REQUEST, from: Some(from) };
+    bench.gate.recover().await.unwrap();
+    bench.facilitator.feel(Mood::SettlesUnsure);
+    *bench.facilitator.burned.lock().unwrap() = burned;
+    let admission = run(bench.gate.admit(&terms(), Payer::new(1).pays(1), at(first)).await);
+    let id = admission.id().clone();
+    bench.settle(admission).await.unwrap_err();
+    bench.until_noted(&format!("counted/{id}/builder/platform")).await;
+    let restarted = bench.restarted();
+    restarted.facilitator.feel(Mood::Unsure);
+    restarted.facilitator.contracts.store(true, Ordering::SeqCst);
+    *restarted.facilitator.burned.lock().unwrap() = burned;
+    drop(run(restarted.gate.admit(&terms(), Payer::new(1).pays(2), at(other)).await));
+    restarted.restart_questions().await;
+    let counted = |address| restarted.gate.gas_burned_by(&payer, address, "platform");
+    assert_eq!((counted(first), counted(other)), ([70_000; 3], [70_000, 0, 70_000]));
+    assert_eq!(restarted.gate.reverts_of(&payer), 1);
+    restarted.facilitator.feel(Mood::Honest);
+    restarted.restart_questions().await;
+    assert_eq!(restarted.state(&id).await, Some(State::Settled));
+    assert_eq!((counted(first), restarted.gate.reverts_of(&payer)), ([0; 3], 0));
+    assert_eq!(restarted.gate.unpaid()["gas"]["burnedLastHour"], 70_000, "the gas is gone, and counts in all");
+}

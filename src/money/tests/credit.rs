@@ -1,9 +1,13 @@
 //! Developer credit can be spent to the last micro-dollar and no further.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    future::ready,
+    num::NonZeroU32,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{mpsc, oneshot};
 use tollhouse_store::around::Yielding;
 use tollhouse_store::faulty::{Fault, FaultyStore};
@@ -68,30 +72,54 @@ async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
     assert_eq!(left(&bench, &credit.token).await, PRICE.0);
 }
 
-/// Counts notifications.
-#[derive(Debug, Default)]
-struct Counter(AtomicUsize);
+/// Counts wrong credentials, and permits lookups until there are two.
+#[derive(Debug, Default, Clone)]
+struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    fn wrong(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
 
 impl CredentialObserver for Counter {
-    fn saw_wrong(&self) {
+    fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, Slowed>> {
+        let slowed = Slowed { bound: Bound::Credentials, most: NonZeroU32::MIN, window: Duration::ZERO, wait: Duration::ZERO };
+        let lookup = Box::new(self.clone()) as Box<dyn CredentialLookup>;
+        Box::pin(ready(if self.wrong() < 2 { Ok(lookup) } else { Err(slowed) }))
+    }
+}
+
+impl CredentialLookup for Counter {
+    fn saw_wrong(self: Box<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 #[tokio::test]
-async fn an_observer_sees_each_wrong_token_once_and_no_right_one() {
+async fn observer_sees_each_wrong_token_once_and_decides_on_each_lookup() {
     let bench = Bench::new().await;
-    let (credit, counter) = (minted(&bench, 1).await, Arc::new(Counter::default()));
-    let offer = |token: &str| {
-        Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: Some(Arc::clone(&counter) as _) })
+    let (credit, counter) = (minted(&bench, 2).await, Counter::default());
+    let offer = |token: &str, key: Option<&str>| {
+        let (token, idempotency_key) = (token.to_owned(), key.map(str::to_owned));
+        Offered::Credit(CreditOffer { token, idempotency_key, observer: Some(Arc::new(counter.clone()) as _) })
     };
-    bench.buy(offer(&credit.token)).await;
-    assert!(matches!(bench.admit(offer(&credit.token)).await, Err(Refusal::InsufficientCredit { .. })));
-    assert_eq!(counter.0.load(Ordering::SeqCst), 0);
+    bench.buy(offer(&credit.token, Some("a-key"))).await;
+    bench.buy(offer(&credit.token, None)).await;
+    assert!(matches!(bench.admit(offer(&credit.token, None)).await, Err(Refusal::InsufficientCredit { .. })));
+    assert_eq!(counter.wrong(), 0);
     for seen in 1..=2 {
-        assert!(matches!(bench.admit(offer("dc_wrong")).await, Err(Refusal::CreditUnknown)));
-        assert_eq!(counter.0.load(Ordering::SeqCst), seen);
+        assert!(matches!(bench.admit(offer("dc_wrong", None)).await, Err(Refusal::CreditUnknown)));
+        assert_eq!(counter.wrong(), seen);
     }
+    // No credential is looked up any more, right or wrong.
+    let is_slowed = |refusal: &Refusal| matches!(refusal, Refusal::Slowed(Slowed { bound: Bound::Credentials, .. }));
+    for token in [credit.token.as_str(), "dc_wrong"] {
+        assert!(bench.admit(offer(token, None)).await.is_err_and(|refusal| is_slowed(&refusal)));
+        let earlier = bench.gate.earlier(&offer(token, Some("a-key")), "a request").await;
+        assert!(earlier.is_err_and(|refusal| is_slowed(&refusal)));
+    }
+    assert_eq!(counter.wrong(), 2);
 }
 
 #[tokio::test]

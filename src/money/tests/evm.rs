@@ -3,6 +3,7 @@
 mod gas;
 mod permits;
 mod recovery;
+mod reorganized;
 mod sending;
 mod signer;
 mod wallet;
@@ -159,10 +160,14 @@ async fn what_a_node_does_not_take_is_unsent_and_its_nonce_the_next_ones() {
 }
 
 fn gate(bench: &Bench, store: Arc<dyn Store>, facilitator: Arc<EvmFacilitator>) -> Arc<Gate> {
+    gate_with(bench, config(), store, facilitator)
+}
+
+fn gate_with(bench: &Bench, config: PaymentConfig, store: Arc<dyn Store>, facilitator: Arc<EvmFacilitator>) -> Arc<Gate> {
     let events = Arc::new(Events::new(Arc::clone(&store), bench.clock.clone(), EventSettings::default()));
     let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&store))));
     let replica = Replica::new(Arc::clone(&store));
-    Gate::new(store, facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects))
+    Gate::new(store, facilitator, bench.clock.clone(), config, finisher, replica, Arc::clone(&bench.objects))
 }
 
 #[tokio::test]

@@ -1,12 +1,15 @@
 //! Replicas of one store: each leaves the payments of live replicas alone, and takes over those of stopped ones.
 
 use tollhouse_replica::Followed;
-use tollhouse_store::Change;
+use tollhouse_store::{Change, Sum};
 
-use super::*;
+use super::{
+    upfront::{closing, delivery, pays, upfront},
+    *,
+};
 
 /// Duration of a lease.
-const LEASE_MS: u64 = 3_000;
+pub(super) const LEASE_MS: u64 = 3_000;
 
 /// A follower without state.
 struct Nothing;
@@ -39,7 +42,7 @@ impl Bench {
     }
 
     /// Renews the lease. The test controls the clock, and decides when leases are renewed.
-    async fn renew(&self) {
+    pub(super) async fn renew(&self) {
         self.replica.follow(Arc::new(Nothing)).await.unwrap();
     }
 }
@@ -181,13 +184,19 @@ async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
 }
 
-/// Returns two hosts that share held balances, and a payer who can afford this many calls.
-async fn holding(calls: u64) -> (Bench, Bench, Payer) {
+/// Returns two hosts that have found each other to be of the newest version.
+pub(super) async fn two_of_the_newest_version() -> (Bench, Bench) {
     let (one, other) = two().await;
     pass(LEASE_MS, &[&one, &other]).await;
     for bench in [&one, &other] {
         assert!(bench.replica.may_write(PAYMENTS_UNRESOLVED).await.unwrap());
     }
+    (one, other)
+}
+
+/// Returns two hosts that share held balances, and a payer who can afford this many calls.
+async fn holding(calls: u64) -> (Bench, Bench, Payer) {
+    let (one, other) = two_of_the_newest_version().await;
     let payer = Payer::new(9);
     one.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
     (one, other, payer)
@@ -215,6 +224,22 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     }
     let held = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/")).count();
     assert_eq!(held, 0, "nothing is kept of who has nothing under way");
+}
+
+#[tokio::test]
+async fn balance_is_free_once_a_payment_before_the_run_is_settled() {
+    let (one, other, payer) = holding(1).await;
+    let held = async || {
+        let rows = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/"));
+        rows.map(|(_, sum)| Sum::of_bytes(&sum).unwrap().0).sum::<i128>()
+    };
+    let admission = run(one.gate.admit(&upfront(), pays(9, 1), REQUEST).await);
+    assert_eq!(held().await, i128::from(PRICE.0), "as long as it is not settled");
+    assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));
+    let owed = one.gate.settle_before(admission, &closing()).await.unwrap();
+    assert_eq!((held().await, one.state(owed.payment()).await), (0, Some(State::Owed)));
+    owed.deliver(answer(ANSWER), &delivery(false)).await.unwrap();
+    assert_eq!((held().await, one.earned().await), (0, PRICE.0));
 }
 
 #[tokio::test]

@@ -155,13 +155,14 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
 #[tokio::test]
 async fn gas_beyond_an_ordinary_settlement_counts_for_its_payer_though_it_paid() {
     let bench = Bench::new().await;
-    let excess = Some(BurnedGas { gas: 747_000, wei: 1 });
-    *bench.facilitator.excess.lock().unwrap() = excess;
+    let (ordinary, excess) = (BurnedGas { gas: 200_000, wei: 1 }, BurnedGas { gas: 747_000, wei: 1 });
+    let used = Some(SettlementGas { ordinary, excess });
+    *bench.facilitator.used.lock().unwrap() = used;
     bench.buy(Payer::new(1).pays(1)).await;
     bench.facilitator.feel(Mood::Unsure);
     let admission = bench.run(Payer::new(1).pays(2)).await;
     bench.settle(admission).await.unwrap_err();
-    *bench.facilitator.excess.lock().unwrap() = excess;
+    *bench.facilitator.used.lock().unwrap() = used;
     bench.facilitator.feel(Mood::Honest);
     bench.restart_questions().await;
     let told = bench.gate.unpaid()["gas"].clone();

@@ -84,6 +84,7 @@ async fn admin_finds_unresolved_settlements_with_all_that_it_takes_to_look_them_
     }]);
     assert_eq!(told, expected);
     assert!(bench.gate.unresolved(Some(&id), 10).await.unwrap().is_empty());
+    assert_eq!(bench.gate.summarize_unresolved(10).await.unwrap(), (1, Some(NOW)));
 }
 
 #[tokio::test]

@@ -1,29 +1,33 @@
 //! Payments that are settled before the run.
 
-use super::*;
-use crate::Delivery;
+use super::{
+    refund::refunding,
+    replicas::{LEASE_MS, two_of_the_newest_version},
+    *,
+};
+use crate::{Delivery, refund::Refunding};
 
 const RESULT: &str = "sha256:the hash of the result";
 
-fn upfront() -> Terms {
+pub(super) fn upfront() -> Terms {
     Terms { settle: SettleTime::Before, ..terms() }
 }
 
 /// Returns the payment of a v2 client that accepts the flow.
-fn pays(seed: u8, nonce: u64) -> Offered {
+pub(super) fn pays(seed: u8, nonce: u64) -> Offered {
     let payer = Payer::new(seed);
     let mut payload = payer.payload(&payer.authorization(nonce));
     payload["accepted"]["extra"]["paymentFlow"] = json!("upfront");
     offer(&payload)
 }
 
-fn closing() -> Vec<u8> {
+pub(super) fn closing() -> Vec<u8> {
     let mut closing: Closing = serde_json::from_slice(&draft()).unwrap();
     (closing.receipt.settle, closing.receipt.result_hash) = (SettleTime::Before, String::new());
     ReceiptFinisher::encode(&closing)
 }
 
-fn delivery(repeated: bool) -> Delivery {
+pub(super) fn delivery(repeated: bool) -> Delivery {
     let call = CallId::generate();
     Delivery { call, owner: Owner::Platform, version: terms().version, result_hash: RESULT.to_owned(), repeated, started_at: NOW }
 }
@@ -124,10 +128,29 @@ async fn unknown_settlement_runs_once_it_is_found_settled() {
     bench.gate.recover().await.unwrap();
     bench.gate.tick().await.unwrap();
     assert_eq!(bench.state(&payment).await, Some(State::Owed));
-    assert!(matches!(bench.gate.ended(&payment).await.unwrap(), Ended::Owed));
+    assert!(matches!(bench.gate.ended(&payment).await.unwrap(), Ended::Owed { failed_runs: 0, .. }));
     let told = bench.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert_eq!(stored(bench.admit_upfront(pays(1, 1)).await), told);
     bench.charged_once().await;
+}
+
+#[tokio::test]
+async fn unresolved_settlement_is_owed_once_it_is_found_paid() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::Unsure);
+    let unknown = bench.charge(pays(1, 1)).await.err();
+    let Some(SettleError::Unknown { payment }) = unknown else { panic!("{unknown:?}") };
+    bench.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
+    bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
+    assert_eq!(bench.state(&payment).await, Some(State::Unresolved));
+    assert!(matches!(bench.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "nothing runs before that is known");
+    let paid = Resolution::Paid { transaction: format!("0x{}", "ab".repeat(32)) };
+    assert_eq!(bench.gate.resolve_unresolved(&payment, &paid).await.unwrap().state, State::Owed);
+    assert_eq!(count_unresolved(&*bench.store, 10).await.unwrap(), 0);
+    let told = bench.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
+    assert_eq!(stored(bench.admit_upfront(pays(1, 1)).await), told);
+    assert_eq!((bench.state(&payment).await, bench.receipts().await.len()), (Some(State::Settled), 1));
 }
 
 #[tokio::test]
@@ -144,6 +167,72 @@ async fn restart_during_a_run_lets_the_payer_run_again() {
     again.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert_eq!(&stored(after.admit_upfront(pays(1, 1)).await).body[..], ANSWER);
     after.charged_once().await;
+}
+
+#[tokio::test]
+async fn run_that_another_host_has_begun_is_counted_once() {
+    let (one, other) = two_of_the_newest_version().await;
+    let run = one.charge(pays(1, 1)).await.unwrap();
+    let id = run.payment().clone();
+    assert!(matches!(other.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "it is joined");
+    assert!(matches!(other.gate.ended(&id).await.unwrap(), Ended::Running { failed_runs: 0 }));
+    let told = run.fail(true).await;
+    assert_eq!(told.runs_left, 9);
+    match other.gate.ended(&id).await.unwrap() {
+        Ended::Owed { failed_runs: 1, unanswered } => assert_eq!(unanswered, told),
+        ended => panic!("{ended:?}"),
+    }
+    // The next run is counted in the commit that begins it, wherever it runs.
+    let run = other.again(pays(1, 1)).await;
+    assert!(matches!(one.gate.ended(&id).await.unwrap(), Ended::Running { failed_runs: 1 }));
+    assert!(matches!(one.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))));
+    assert_eq!(run.fail(true).await.runs_left, 8);
+}
+
+#[tokio::test]
+async fn run_whose_host_loses_its_lease_is_run_by_another_host_and_answered_once() {
+    let (one, other) = two_of_the_newest_version().await;
+    let late = one.charge(pays(1, 1)).await.unwrap();
+    let id = late.payment().clone();
+    assert!(matches!(other.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "its host lives");
+    // Only the other host renews its lease.
+    for step in 1..=3 {
+        other.clock.set(NOW.plus_millis(LEASE_MS + step * LEASE_MS / 2));
+        other.renew().await;
+    }
+    assert!(matches!(other.gate.ended(&id).await.unwrap(), Ended::Owed { failed_runs: 0, .. }), "the run did not end");
+    let again = other.again(pays(1, 1)).await;
+    // The first host has not noticed, and ends its run.
+    let (lost, _) = late.deliver(answer(b"{}"), &delivery(false)).await.unwrap_err();
+    assert!(matches!(lost, StoreError::Conflict), "{lost:?}");
+    assert!(matches!(other.gate.ended(&id).await.unwrap(), Ended::Running { .. }), "that did not end the other run");
+    assert_eq!(again.fail(true).await.runs_left, 8, "two runs have begun");
+    other.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
+    for bench in [&one, &other] {
+        assert_eq!(&stored(bench.admit_upfront(pays(1, 1)).await).body[..], ANSWER);
+    }
+    other.charged_once().await;
+}
+
+#[tokio::test]
+async fn refund_during_a_run_leaves_the_payment_without_its_answer() {
+    let bench = Bench::new().await;
+    let run = bench.charge(pays(1, 1)).await.unwrap();
+    let (id, receipt) = (run.payment().clone(), run.receipt().to_owned());
+    let refund = |transaction: u64| Refunding { transaction: Some(format!("0x{transaction:064x}")), ..refunding(&receipt) };
+    assert_eq!(bench.refunds().give(&refund(7), None).await.unwrap().refunded, PRICE);
+    let (_, told) = run.deliver(answer(ANSWER), &delivery(false)).await.unwrap_err();
+    assert_eq!((told.runs_left, told.receipt.as_str()), (0, receipt.as_str()));
+    assert_eq!(bench.state(&id).await, Some(State::Owed));
+    let kept = bench.receipts().await.remove(0);
+    assert_eq!(kept.draft.result_hash, "", "no answer was given for it");
+    // No host takes it for a run in flight, and none runs it again.
+    assert!(matches!(bench.gate.ended(&id).await.unwrap(), Ended::Owed { failed_runs: 1, .. }));
+    let Ok(Admit::Owed(owed)) = bench.admit_upfront(pays(1, 1)).await else { panic!("it is not owed") };
+    let refused = bench.gate.resume(owed, &upfront(), Request::from(REQUEST)).await.err();
+    assert!(matches!(&refused, Some(Refusal::NoMoreRuns { receipt: told, .. }) if *told == receipt), "{refused:?}");
+    // Nothing more is given back than was paid.
+    bench.refunds().give(&refund(8), None).await.unwrap_err();
 }
 
 #[tokio::test]

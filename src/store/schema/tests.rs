@@ -132,6 +132,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(PAYMENT_NAMES, text("0xa/name")), "cid/0xa/name");
     assert_eq!(stored(TRANSACTIONS, text("eip155:8453/0xa")), "tx/eip155:8453/0xa");
     assert_eq!(stored(REORGANIZED_SETTLEMENTS, receipt.clone()), format!("reorganized/rcpt_{ULID}"));
+    assert_eq!(stored(RESETTLED_SETTLEMENTS, receipt.clone()), format!("resettled/rcpt_{ULID}"));
     assert_eq!(stored(WATCHED_SETTLEMENTS, text("eip155:8453/07/rcpt_a")), "watched/eip155:8453/07/rcpt_a");
     assert_eq!(stored(PAYMENT_ANSWERS, payment.clone()), payment.as_str());
     assert_eq!(stored(OPEN_INTENTS, payment.clone()), payment.as_str());

@@ -9,6 +9,7 @@ const SHOWN = 20000;
 
 const SIGNS = { ok: "✓", warn: "?", bad: "✕" };
 const AGAIN = "Ask again with the same payment · cannot be charged twice";
+const RUN_AGAIN = "Run again with the payment you made";
 
 /** @param {string} name @param {string} [text] @param {Record<string, string>} [attributes] */
 function made(name, text = "", attributes = {}) {
@@ -216,7 +217,7 @@ async function call(form) {
         // Do not pay again for a paid call from this page.
         press(true, pays(form) ? "main form:not([data-call])" : "main form");
       } else {
-        await showError(data.error ?? {}, form, told, known);
+        await showError(data.error ?? {}, form, told, known, data.settlement);
       }
     }
   } catch {
@@ -235,11 +236,39 @@ async function call(form) {
  */
 let wallet;
 
-/** @param {any} error @param {HTMLFormElement} form @param {Told} told @param {string} [id] */
-async function showError(error, form, told, id) {
+/** The button that pays for a new call, if the tool charges before it runs. */
+const anew = document.querySelector("[data-anew]");
+
+/**
+ * Shows what can be done about a call that was charged before its run and not answered: another run
+ * with the same payment, or another payment.
+ * @param {any} error
+ * @param {HTMLFormElement} form
+ * @param {Told} told
+ * @param {any} settlement
+ */
+function showOwed(error, form, told, settlement) {
+  const left = error.runsLeft ?? 0;
+  told.line(settlement?.transaction ? `charged once, transaction ${settlement.transaction}` : "charged once", "ok");
+  if (error.receiptId) told.link(`receipt ${error.receiptId}`, new URL(`../../dashboard/receipts/${encodeURIComponent(error.receiptId)}`, import.meta.url).href);
+  if (left > 0) told.line(`you are owed a run: ${left} left until ${new Date(error.repeatUntil).toLocaleString()}`, "warn");
+  else told.line("no runs are left for this payment", "bad");
+  if (error.hint) told.line(error.hint);
+  press(true, pays(form) ? "main form:not([data-call])" : "main form");
+  if (left > 0) told.button(RUN_AGAIN, () => call(form));
+  // A wallet of the browser signs nothing else while it keeps a payment.
+  if (anew instanceof HTMLElement && !form.closest("[data-wallet]")) {
+    anew.hidden = false;
+    told.after.append(anew);
+  }
+}
+
+/** @param {any} error @param {HTMLFormElement} form @param {Told} told @param {string} [id] @param {any} [settlement] */
+async function showError(error, form, told, id, settlement) {
   const open = error.charged !== false || error.code === "payment_in_progress";
   told.line(`${error.message ?? "no answer"} (${error.code ?? "unknown"})`, "bad");
   for (const problem of (error.problems ?? []).slice(0, 20)) told.line(`${problem.pointer || "the input"}: ${problem.message}`, "bad");
+  if (["paid_run_failed", "no_more_runs"].includes(error.code)) return showOwed(error, form, told, settlement);
   told.line(open ? "not known yet whether it was charged, at most once" : "nothing was charged", open ? "warn" : "ok");
   if (error.hint) told.line(error.hint);
   if (open && pays(form)) return lost(form, told, error.paymentId ?? id);

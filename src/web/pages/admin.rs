@@ -19,6 +19,7 @@ mod reviews;
 mod runtime;
 mod shared;
 pub(super) mod takedown;
+mod unresolved;
 mod verdict;
 
 use std::sync::Arc;

@@ -19,8 +19,9 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 use tollhouse_account::session::Kind;
-use tollhouse_base::aside::Bulk;
+use tollhouse_base::{aside::Bulk, exact};
 use tollhouse_front::{Code, Fault, PathParams};
+use tollhouse_tool::WithResponse;
 
 use self::{
     draft::Draft,
@@ -68,7 +69,7 @@ pub(crate) async fn create(PostedBySession(Posted { visitor, fields, .. }): Post
             if !sheet.draft.get("paused").is_empty() {
                 body.insert("status".to_owned(), json!("paused"));
             }
-            match outcome(visitor.ask_about("/ai/endpoints/create", &Value::Object(body)).await).await? {
+            match outcome(upload(&visitor, "/ai/endpoints/create", &body).await).await? {
                 Ok(made) => Ok(to_edit(&visitor, made["endpoint"]["slug"].as_str().unwrap_or_default(), "createEndpoint")),
                 Err((status, error)) => sheet.with(refused(&error, None), status).await,
             }
@@ -133,7 +134,7 @@ async fn check(sheet: &Sheet<'_>, now: &Now) -> Result<(StatusCode, Told), Refus
 /// attestation.
 async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec<Value>) -> Result<(StatusCode, Told), Refused> {
     body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
-    let answer = outcome(visitor.ask_about("/ai/endpoints/check", &Value::Object(body)).await).await?;
+    let answer = outcome(upload(visitor, "/ai/endpoints/check", &body).await).await?;
     Ok(match answer {
         Ok(checked) if wrong.is_empty() => (StatusCode::OK, Told::Checked(checked)),
         Ok(_) => (StatusCode::UNPROCESSABLE_ENTITY, Told::Problems(wrong)),
@@ -142,6 +143,12 @@ async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec
             (status, Told::Problems(wrong))
         }
     })
+}
+
+/// Sends the fields of an upload.
+async fn upload(visitor: &Visitor, path: &str, body: &Map<String, Value>) -> Result<Bulk, Refused> {
+    let text = visitor.made(|| WithResponse(body).text()).await?;
+    visitor.read(visitor.send(Method::POST, path, HeaderMap::new(), Body::from(text)).await).await
 }
 
 /// Runs the handler in the form, or the current version if the form has no other.
@@ -154,13 +161,18 @@ async fn run(sheet: Sheet<'_>) -> Result<Response, Refused> {
     }
     // The input is sent exactly as typed.
     let body = match handler.filter(|_| sheet.runs_draft()) {
-        Some(handler) => format!("{{\"input\":{input},\"handler\":{handler}}}"),
+        Some(handler) => {
+            let members = Map::from_iter([("handler".to_owned(), handler)]);
+            let handler = sheet.visitor.made(|| WithResponse(&members).text()).await?;
+            format!("{{\"input\":{input},{}", handler.trim_start_matches('{'))
+        }
         // The version of the form, even if another one is current now.
         None => format!("{{\"input\":{input},\"version\":{}}}", json!(sheet.given.version)),
     };
     let path = format!("{}/run", own::source(&sheet.slug));
     let response = sheet.visitor.send(Method::POST, &path, HeaderMap::new(), Body::from(body)).await;
-    match outcome(sheet.visitor.read(response).await).await? {
+    let read = |body: &[u8]| exact::with_text_at(body, &["run", "result"]);
+    match outcome(sheet.visitor.read_by(response, read).await).await? {
         Ok(ran) => sheet.with(Told::Ran(ran), StatusCode::OK).await,
         Err((status, error)) => sheet.with(Told::problems(&error), status).await,
     }
@@ -180,7 +192,7 @@ async fn publish(sheet: Sheet<'_>, now: &Now) -> Result<Response, Refused> {
     note(&mut body, &sheet.draft);
     let mut headers = HeaderMap::new();
     headers.extend(HeaderValue::from_str(&format!("\"{}\"", sheet.given.revision)).ok().map(|revision| (header::IF_MATCH, revision)));
-    let body = Body::from(Value::Object(body).to_string());
+    let body = Body::from(sheet.visitor.made(|| WithResponse(&body).text()).await?);
     let response = sheet.visitor.send(Method::PATCH, &own::source(&sheet.slug), headers, body).await;
     match outcome(sheet.visitor.read(response).await).await? {
         Ok(_) => Ok(to_edit(sheet.visitor, &sheet.slug, "updateEndpoint")),

@@ -95,6 +95,7 @@ async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Re
     let sent = Sent::carried(&fields);
     let to = fields.get("to").unwrap_or_default();
     let again = || carried(to, sent.as_ref());
+    let check = visitor.begin_check().await?;
     let link = match fields.get("link").map(str::parse::<Token>) {
         Some(Ok(link)) => services.sessions.redeem(&link).await.map_err(Fault::from)?,
         Some(Err(())) | None => None,
@@ -102,9 +103,10 @@ async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Re
     let shown_credential = link.as_ref().map_or_else(|| fields.get("credential").unwrap_or_default().trim(), |link| &link.credential);
     let kind = kind(shown_credential);
     let Some(owner) = owner(&visitor.showing(kind, shown_credential), kind, shown_credential).await? else {
-        visitor.wrong_credential(&Code::Unauthorized.into());
+        check.fail();
         return Ok(shown(&visitor, &visitor.made(again).await?, Some((StatusCode::UNAUTHORIZED, WRONG))).await);
     };
+    drop(check);
     if let Some(before) = visitor.session() {
         services.sessions.end(&before.owner, &before.name).await.map_err(Fault::from)?;
     }

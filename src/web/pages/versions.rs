@@ -4,6 +4,7 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_base::exact;
 use tollhouse_front::PathParams;
 
 use super::own;
@@ -64,11 +65,11 @@ pub(crate) async fn page(
 
 /// Fetches a version's source, or the JSON of a static answer.
 async fn read(visitor: &Visitor, slug: &str, version: &str) -> Result<Read, Refused> {
-    let answer = visitor.get(&with_query(&format!("{}/source", own::source(slug)), [("version", version)])).await?;
+    let answer = visitor.get_handler(&with_query(&format!("{}/source", own::source(slug)), [("version", version)])).await?;
     let handler = &answer["handler"];
     let source = match handler["source"].as_str() {
         Some(source) => source.to_owned(),
-        None => visitor.made(|| serde_json::to_string_pretty(&handler["response"]).unwrap_or_default()).await?,
+        None => visitor.made(|| exact::pretty(handler["response"].as_str().unwrap_or_default()).unwrap_or_default()).await?,
     };
     Ok(Read { version: version.to_owned(), source })
 }

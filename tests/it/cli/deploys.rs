@@ -194,6 +194,35 @@ async fn pull_takes_a_new_answer_without_asking_where_nothing_was_changed() {
 }
 
 #[tokio::test]
+async fn static_answer_keeps_its_digits_on_its_way_through_a_folder() {
+    const TEXT: &str = "{\n  \"a\": [\n    12345678901234567890123,\n    0.1000,\n    1e400\n  ]\n}\n";
+    let host = Host::start().await;
+    let shell = Shell::admin(&host);
+    shell.file("exact/tool.json", "{ \"slug\": \"exact\", \"title\": \"Exact\", \"handlerType\": \"static_json\" }");
+    shell.file("exact/response.json", "{ \"a\": [12345678901234567890123, 0.1000, 1e400] }");
+    let folder = shell.home().join("exact");
+    shell.run_in(&folder, &YES).await.is(0);
+    let answered = async |text: &str| {
+        let answer = host.request(Method::POST, "/tools/exact").json(&json!({})).send().await.unwrap();
+        assert_eq!(answer.text().await.unwrap(), text);
+    };
+    answered("{\"a\":[12345678901234567890123,0.1000,1e400]}").await;
+    assert_eq!(shell.run_in(&folder, &["show", "--source"]).await.is(0).stdout, TEXT);
+    let document = shell.run_in(&folder, &["show", "--source", "--json"]).await.is(0).stdout;
+    assert!(document.contains("\"response\":{\"a\":[12345678901234567890123,0.1000,1e400]}"), "{document}");
+    shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
+    edit(&folder, "response.json", "890123,", "890124,");
+    let ran = shell.run_in(&folder, &["diff"]).await.is(0);
+    assert!(ran.stdout.contains("-    12345678901234567890123,\n+    12345678901234567890124,\n"), "{ran:?}");
+    shell.run_in(&folder, &YES).await.is(0);
+    answered("{\"a\":[12345678901234567890124,0.1000,1e400]}").await;
+    let other = shell.home().join("other");
+    fs::create_dir(&other).unwrap();
+    shell.run_in(&other, &["pull", "exact"]).await.is(0);
+    assert_eq!(fs::read_to_string(other.join("response.json")).unwrap(), TEXT.replace("890123,", "890124,"));
+}
+
+#[tokio::test]
 async fn deploy_on_loopback_is_quick() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;

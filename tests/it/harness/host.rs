@@ -30,12 +30,15 @@ pub fn tollhouse() -> Command {
     bare(std::env::var_os("TOLLHOUSE_HOST").unwrap_or_else(|| env!("CARGO_BIN_EXE_tollhouse").into()))
 }
 
-/// Returns a command for any version's binary, without other settings.
+/// Returns a command for any version's binary, without other settings. It runs in an empty folder, because the default
+/// data folder and the settings file are in the current one.
 fn bare(binary: OsString) -> Command {
     let kept =
         ["PATH", "TMPDIR", "TOLLHOUSE_WORKER", "TOLLHOUSE_MUTANT"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let empty = concat!(env!("CARGO_TARGET_TMPDIR"), "/empty");
+    fs::create_dir_all(empty).unwrap();
     let mut command = Command::new(binary);
-    command.env_clear().envs(kept);
+    command.env_clear().envs(kept).current_dir(empty);
     command
 }
 
@@ -44,6 +47,9 @@ pub fn within(program: &str, args: &[&str], command: &Command) -> Command {
     let mut outer = Command::new(program);
     outer.args(args).arg(command.get_program()).args(command.get_args()).env_clear();
     outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        outer.current_dir(folder);
+    }
     outer
 }
 

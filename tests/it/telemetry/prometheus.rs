@@ -99,6 +99,7 @@ const ALERTS: &[(&str, &str, &str, &str)] = &[
     ("TollhouseManyUnpaidRuns", r#"tollhouse_unpaid_runs_total{job="t",instance="h",why="failed"}"#, "0+200x30", r#"instance: h"#),
     ("TollhouseGasBurned", r#"tollhouse_burned_gas_total{job="t",instance="h"}"#, "0+1500000x30", r#"job: t"#),
     ("TollhouseSettlementsOpen", r#"tollhouse_settlements_open{job="t",instance="h"}"#, "101x30", r#"job: t, instance: h"#),
+    ("TollhouseSettlementsUnresolved", r#"tollhouse_settlements_unresolved{job="t",instance="h"}"#, "1x30", r#"job: t"#),
     (
         "TollhouseOneTransactionForTwoReceipts",
         r#"tollhouse_settlement_faults_total{job="t",instance="h",kind="second_receipt"}"#,

@@ -26,7 +26,6 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("quoteSeller", "for payers' programs"),
     ("readLedger", "for who proves the books, as `tollhouse ledger check` does"),
     ("reconcile", "for who proves the books, as `tollhouse reconcile` does"),
-    ("listUnresolved", "for who proves the books, as `tollhouse settlements` does"),
     ("resolveSettlement", "for who proves the books, as `tollhouse settlements resolve` does"),
     ("rotateMasterKey", "for who runs the host, beside the file of the new key"),
 ];

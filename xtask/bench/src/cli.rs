@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     Failure, Options,
     client::{Client, Request},
-    host::{ADMIN_TOKEN, Host},
+    host::{ADMIN_TOKEN, Host, without_settings},
 };
 
 /// Number of repetitions.
@@ -120,7 +120,7 @@ fn saves(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> {
 
 /// Returns the command line program in an empty environment.
 fn tollhouse(options: &Options, home: &Path) -> Command {
-    let mut command = Command::new(&options.host);
+    let mut command = without_settings(&options.host);
     command.current_dir(home).env("HOME", home).env("XDG_CONFIG_HOME", home.join("config")).env("TOLLHOUSE_WORKER", &options.worker);
     command.stdin(Stdio::null());
     command

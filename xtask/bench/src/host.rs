@@ -1,6 +1,7 @@
 //! A real release host on a free port.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io::{BufRead, BufReader},
     net::SocketAddr,
@@ -21,6 +22,14 @@ pub(crate) const ADMIN_TOKEN: &str = "bench-admin-token-0123456789abcdef01234567
 
 const READY: &str = "listening on http://";
 
+/// Returns a command without the settings of whoever runs this, whose own host may be running.
+pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
+    let kept = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut command = Command::new(program);
+    command.env_clear().envs(kept);
+    command
+}
+
 /// A host that is ready. Dropping it kills it.
 pub(crate) struct Host {
     child: Child,
@@ -30,12 +39,12 @@ pub(crate) struct Host {
 impl Host {
     /// Starts a host with a data folder, and waits for its ready line.
     pub(crate) fn start(options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
-        Self::start_by(Command::new(&options.host), options, data, settings)
+        Self::start_by(without_settings(&options.host), options, data, settings)
     }
 
     /// Starts a host on specific cores, and waits for its ready line.
     pub(crate) fn start_on(cores: &str, options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
-        let mut taskset = Command::new("taskset");
+        let mut taskset = without_settings("taskset");
         taskset.args(["-c", cores]).arg(&options.host);
         Self::start_by(taskset, options, data, settings)
     }
@@ -43,6 +52,7 @@ impl Host {
     fn start_by(mut command: Command, options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let log = data.join("host.log");
         let mut child = command
+            .current_dir(data)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .env("TOLLHOUSE_WORKER", &options.worker)

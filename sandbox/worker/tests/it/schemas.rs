@@ -221,6 +221,8 @@ fn patterns_match_what_ecmascript_matches() {
         ("^[--0]$", ".", true),
         ("a$", "a\n", false),
         ("^(?<y>.)\\k<y>$", "aa", true),
+        ("^(?<y>.)\\k<y>$", "ab", false),
+        ("^([(])\\((?:b)(?<=b)(?<y>.)(?<z>.)\\k<z>\\k<y>0$", "((bxyyx0", true),
         ("^a{2}(?:b|c)?\\/$", "aab/", true),
     ] {
         assert_eq!(fits(&json!({ "pattern": pattern }), &json!(text)), right, "{pattern:?} {text:?}");
@@ -260,9 +262,13 @@ fn a_rewritten_pattern_keeps_its_name_its_neighbors_and_its_references() {
 /// A reference that contains a space is not a valid URI, but is common. ajv accepts both forms.
 #[test]
 fn a_reference_to_a_name_with_a_space_is_found() {
-    for reference in ["#/definitions/My Tool", "#/definitions/My%20Tool", "#/$defs/My Tool"] {
+    let names = ["My Tool", "caf\u{e9}", "a^b|c", "\"<>`{}\\[]", "50%"];
+    let references = names.map(|name| format!("#/$defs/{name}"));
+    for reference in references.iter().map(String::as_str).chain(["#/definitions/My Tool", "#/$defs/My%20Tool", "of tools#/$defs/My Tool"]) {
         let schema = json!({
-            "definitions": { "My Tool": { "type": "integer" } }, "$defs": { "My Tool": { "type": "integer" } }, "$ref": reference,
+            "$id": "of tools", "$ref": reference,
+            "definitions": { "My Tool": { "type": "integer" } },
+            "$defs": names.map(|name| (name.to_owned(), json!({ "type": "integer" }))).into_iter().collect::<serde_json::Map<_, _>>(),
         });
         assert!(fits(&schema, &json!(1)) && !fits(&schema, &json!("1")), "{reference}");
     }

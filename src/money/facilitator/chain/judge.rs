@@ -51,6 +51,18 @@ impl Node {
         }
     }
 
+    /// Like [`Node::judge`], but says whether the payment can be settled again. It is [`SettleOutcome::Lost`] if its
+    /// nonce is unused as of the newest block and its authorization is still valid.
+    pub(crate) async fn judge_again(&self, payment: &Payment, began: Timestamp, now: Timestamp) -> SettleOutcome {
+        let judged = self.judge(payment, began).await;
+        let SettleOutcome::Unknown(why) = &judged else { return judged };
+        let expired = payment.valid_before_secs().is_none_or(|until| now.as_secs() >= until);
+        match self.spent_lately(payment).await {
+            Ok(false) if !expired => SettleOutcome::Lost(format!("no node has the transaction: {why}")),
+            _ => judged,
+        }
+    }
+
     async fn judgement(&self, payment: &Payment, began: Timestamp) -> Result<SettleOutcome, Undecided> {
         let spends = self.spends(payment)?;
         // The address may lead to another node by now.

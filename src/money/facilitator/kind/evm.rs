@@ -35,7 +35,7 @@ use self::{
     transaction::Call,
 };
 use crate::{
-    Asset, Begun, BurnedGas, ConfigError, Facilitator, Network, Payment, PaymentId, SettleOutcome, Unprepared, Verdict,
+    Asset, Begun, BurnedGas, ConfigError, Facilitator, Network, Payment, PaymentId, SettleOutcome, SettlementGas, Unprepared, Verdict,
     facilitator::{
         chain::{
             events::Receipt,
@@ -223,11 +223,9 @@ impl EvmFacilitator {
         }
         if order.made_by(receipt, payment.asset) {
             // A payment signed by a key costs what the token's code needs. Only a contract can choose to use more.
-            let may_exceed = payment.tried_gas().is_none_or(|tried| tried.by_contract);
+            let by_contract = payment.tried_gas().is_none_or(|tried| tried.by_contract);
             let settled = |receipt: &Receipt| {
-                if may_exceed {
-                    self.gas.paid(payment.id(), receipt);
-                }
+                self.gas.settled(payment.id(), receipt, by_contract);
                 SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()).seen_in(receipt, false))
             };
             if self.node.confirmations() <= 1 {
@@ -260,8 +258,9 @@ impl EvmFacilitator {
             return Ok(Some(self.mined(payment, begun, &receipt, Duration::ZERO).await));
         }
         let pending: Option<Pending> = self.node.ask("eth_getTransactionByHash", json!([hash])).await?;
-        let Some(Pending { nonce }) = pending else { return Ok(None) };
-        if let Some(nonce) = nonce {
+        let Some(Pending { nonce, from }) = pending else { return Ok(None) };
+        // Somebody else may have sent it, with a nonce of its own.
+        if let Some(nonce) = nonce.filter(|_| from.is_none_or(|from| from == self.signer)) {
             let used: U64 = self.node.ask("eth_getTransactionCount", json!([self.signer, "latest"])).await?;
             if nonce < used {
                 // Another transaction with this nonce is in a block, so this one never will be, even if a node keeps
@@ -278,6 +277,7 @@ impl EvmFacilitator {
 #[derive(Deserialize)]
 struct Pending {
     nonce: Option<U64>,
+    from: Option<Address>,
 }
 
 fn invalid(told: Told) -> Verdict {
@@ -305,8 +305,8 @@ impl Facilitator for EvmFacilitator {
         self.gas.take_burned(payment)
     }
 
-    fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
-        self.gas.take_excess(payment)
+    fn take_used(&self, payment: &PaymentId) -> Option<SettlementGas> {
+        self.gas.take_used(payment)
     }
 
     async fn prepare(&self, payment: &Payment) -> Result<Option<String>, Unprepared> {
@@ -337,17 +337,25 @@ impl Facilitator for EvmFacilitator {
                 Err(error) => return SettleOutcome::Unknown(error.to_string()),
             }
         }
-        let judged = self.node.judge(payment, begun.at).await;
-        let SettleOutcome::Unknown(why) = &judged else { return judged };
-        let expired = payment.valid_before_secs().is_none_or(|until| self.clock.now().as_secs() >= until);
-        match self.node.spent_lately(payment).await {
-            Ok(false) if !expired => SettleOutcome::Lost(format!("no node has the transaction: {why}")),
-            _ => judged,
-        }
+        self.node.judge_again(payment, begun.at, self.clock.now()).await
     }
 
     async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         self.node.look_up(payment, begun).await
+    }
+
+    async fn find_again(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        let mut found = self.resolve(payment, begun).await;
+        let failed = Order::of(payment).ok().map(|order| order.codes().failed);
+        if matches!(&found, SettleOutcome::Refused { reason, .. } if Some(reason.as_str()) == failed) {
+            // The transaction was reverted, but the authorization is unused.
+            found = self.node.judge_again(payment, begun.at, self.clock.now()).await;
+        }
+        if matches!(found, SettleOutcome::Lost(_)) {
+            // The nonce of the dropped transaction is unused too.
+            self.desk.recount().await;
+        }
+        found
     }
 
     fn chain(&self) -> Option<Arc<dyn ChainView>> {

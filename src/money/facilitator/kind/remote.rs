@@ -268,6 +268,13 @@ impl Facilitator for HttpFacilitator {
         }
     }
 
+    async fn find_again(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        match self.judge_of(payment) {
+            Some(node) => node.judge_again(payment, begun.at, self.clock.now()).await,
+            None => self.look_up(payment, begun).await,
+        }
+    }
+
     fn chain(&self) -> Option<Arc<dyn ChainView>> {
         self.node.clone().map(|node| node as _)
     }

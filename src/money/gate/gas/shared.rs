@@ -1,17 +1,17 @@
 //! Shares counts of burned gas between the hosts of a store, and keeps them in the store for restarts.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     uses::Tally,
 };
-use tollhouse_store::{Batch, Counter, Durability, Limit, Store, StoreError, schema};
+use tollhouse_store::{Batch, Counter, Durability, Limit, Starting, Store, StoreError, schema};
 
-use super::{Burned, BurnedGas, Burner, GasMeter, MAX_KEYS, Moment, Pending, State, WINDOW, entry};
-use crate::{PaymentId, gate::Gate};
+use super::{Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Moment, Pending, Recent, State, WINDOW, entry};
+use crate::{Payment, PaymentId, gate::Gate};
 
-/// Burned gas and reverted settlements, by interval, kind of count and party.
+/// Burned gas, gas of underpaid settlements, and reverted settlements, by interval, kind of count and party.
 const BURNED: Counter<(u64, String)> = schema::BURNED_GAS.counting();
 
 /// Length of an interval with its own sums, in milliseconds: 5 minutes.
@@ -30,29 +30,49 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Count {
     Gas,
+    Underpaid,
     Reverts,
 }
 
 impl Count {
+    const ALL: [Self; 3] = [Self::Gas, Self::Underpaid, Self::Reverts];
+
     const fn name(self) -> &'static str {
         match self {
             Self::Gas => "burned-gas",
+            Self::Underpaid => "underpaid-gas",
             Self::Reverts => "reverted",
         }
     }
 }
 
+impl Burned {
+    fn recent(&mut self, count: Count) -> &mut Recent {
+        match count {
+            Count::Gas => &mut self.gas,
+            Count::Underpaid => &mut self.underpaid,
+            Count::Reverts => &mut self.reverts,
+        }
+    }
+}
+
 impl Pending {
-    pub(super) fn burned(&mut self, burner: &Burner, from: Option<IpAddr>, gas: u64, reverts: u64) {
-        for name in names(burner, from).into_iter().chain([ALL.to_owned()]) {
+    pub(super) fn burned(&mut self, burner: &Burner, gas: u64, reverts: u64) {
+        for name in names(burner).chain([ALL.to_owned()]) {
             self.change(Count::Gas, &name, gas, true);
             self.change(Count::Reverts, &name, reverts, true);
         }
     }
 
+    pub(super) fn underpaid(&mut self, burner: &Burner, gas: u64) {
+        for name in names(burner).chain([ALL.to_owned()]) {
+            self.change(Count::Underpaid, &name, gas, true);
+        }
+    }
+
     /// Undoes counts as [`GasMeter::excuse`] does. Other hosts keep counts that they already have.
-    pub(super) fn excused(&mut self, burner: &Burner, from: Option<IpAddr>, gas: u64) {
-        for name in names(burner, from) {
+    pub(super) fn excused(&mut self, burner: &Burner, gas: u64) {
+        for name in names(burner) {
             self.change(Count::Gas, &name, gas, false);
             self.change(Count::Reverts, &name, 1, false);
         }
@@ -77,16 +97,20 @@ impl Pending {
         }
     }
 
-    fn note(&mut self, payment: &PaymentId) {
+    fn note(&mut self, payment: &PaymentId, burner: &Burner) {
         let key = format!("{COUNTED}/{payment}");
-        if self.unwritten.len() < 2 * MAX_KEYS {
-            self.unwritten.insert(key, 1);
+        let parties: Vec<_> = names(burner).map(|name| format!("{key}/{name}")).collect();
+        for key in std::iter::once(key).chain(parties) {
+            if self.unwritten.len() < 2 * MAX_KEYS {
+                self.unwritten.insert(key, 1);
+            }
         }
     }
 
     fn untold(&mut self, count: Count) -> &mut HashMap<String, u64> {
         match count {
             Count::Gas => &mut self.gas,
+            Count::Underpaid => &mut self.underpaid,
             Count::Reverts => &mut self.reverts,
         }
     }
@@ -102,15 +126,31 @@ impl Pending {
 /// Name of the total.
 const ALL: &str = "all";
 
-/// Key prefix of payments whose burned gas was counted.
+/// Key prefix of payments whose burned gas was counted. One key has only the payment, others have the name of a party for
+/// which it was counted as well.
 const COUNTED: &str = "counted";
 
+/// Maximum number of keys of one such payment.
+const MAX_COUNTED: usize = 4;
+
 /// Returns the names of a payer, its address and a builder.
-fn names(burner: &Burner, from: Option<IpAddr>) -> Vec<String> {
+fn names(burner: &Burner) -> impl Iterator<Item = String> + use<> {
     let payer = Some(format!("payer/{}", burner.payer));
-    let address = from.map(|from| format!("address/{from}"));
+    let address = burner.from.map(|from| format!("address/{from}"));
     let builder = burner.builder.as_ref().map(|builder| format!("builder/{builder}"));
-    [payer, address, builder].into_iter().flatten().collect()
+    [payer, address, builder].into_iter().flatten()
+}
+
+impl Burner {
+    /// Adds the party with this name.
+    fn add(&mut self, name: &str) {
+        match name.split_once('/') {
+            Some(("payer", payer)) => payer.clone_into(&mut self.payer),
+            Some(("address", address)) => self.from = address.parse().ok(),
+            Some(("builder", builder)) => self.builder = Some(builder.to_owned()),
+            _ => {}
+        }
+    }
 }
 
 impl State {
@@ -141,39 +181,35 @@ impl Tally for Told {
 
 impl GasMeter {
     /// Returns the counts that hosts of a store share.
-    pub(in crate::gate) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 2] {
-        [Count::Gas, Count::Reverts].map(|count| (count.name(), Arc::new(Told(Arc::clone(self), count)) as Arc<dyn Tally>))
+    pub(in crate::gate) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 3] {
+        Count::ALL.map(|count| (count.name(), Arc::new(Told(Arc::clone(self), count)) as Arc<dyn Tally>))
     }
 
-    /// Records that the gas of this payment was counted, for lookups after a restart or by another host.
-    pub(in crate::gate) fn note_counted(&self, payment: &PaymentId) {
-        self.state().pending.note(payment);
-        self.changed.notify_one();
-    }
-
-    /// Removes a duplicate count.
-    pub(in crate::gate) fn uncount(&self, burner: &Burner, burned: BurnedGas) {
-        let (mut state, now) = (self.state(), self.now());
-        let mut names = names(burner, None);
-        names.push(ALL.to_owned());
-        for name in names {
-            if let Some(of) = state.named(&name, now) {
-                of.gas.take_back(burned.gas, now);
-                of.reverts.take_back(1, now);
-            }
-            state.pending.change(Count::Gas, &name, burned.gas, false);
-            state.pending.change(Count::Reverts, &name, 1, false);
-        }
+    /// Records that gas was counted for this payment, and for whom, for lookups after a restart or by another host.
+    pub(in crate::gate) fn note_counted(&self, payment: &PaymentId, counted: &CountedGas) {
+        self.state().pending.note(payment, &counted.burner);
         self.changed.notify_one();
     }
 
     fn add(&self, count: Count, name: &str, amount: u64, at: Moment) {
         let (mut state, now) = (self.state(), self.now());
-        let Some(of) = state.named(name, now) else { return };
-        match count {
-            Count::Gas => of.gas.add(amount, at),
-            Count::Reverts => of.reverts.add(amount, at),
+        if let Some(of) = state.named(name, now) {
+            of.recent(count).add(amount, at);
         }
+    }
+
+    /// Removes a count that was excused at `at`.
+    fn remove(&self, count: Count, name: &str, amount: u64, at: Moment) {
+        let (mut state, now) = (self.state(), self.now());
+        if let Some(of) = state.named(name, now) {
+            of.recent(count).take_back_of(amount, at, now);
+        }
+    }
+
+    /// Returns the moment from which the sums of an interval count. Everything counts from the end of its interval, so
+    /// that it counts for at least an hour.
+    fn end_of(&self, stretch: u64, now: Timestamp) -> Moment {
+        self.ago(Duration::from_millis(now.0.saturating_sub((stretch + 1).saturating_mul(STRETCH_MS))))
     }
 
     /// Reads the counts of the last hour from the store, and writes new ones in the background. Call it inside a tokio
@@ -211,12 +247,14 @@ impl GasMeter {
             range = rest;
             for row in page {
                 let (stretch, key) = row.key;
-                // Count everything from the end of its interval, so that it counts for at least an hour.
-                let age = now.0.saturating_sub((stretch + 1).saturating_mul(STRETCH_MS));
                 let Some((count, name)) = key.split_once('/') else { continue };
-                let count = [Count::Gas, Count::Reverts].into_iter().find(|known| known.name() == count);
-                if let (Some(count), Ok(amount @ 1..)) = (count, u64::try_from(row.value.0)) {
-                    self.add(count, name, amount, self.ago(Duration::from_millis(age)));
+                let Some(count) = Count::ALL.into_iter().find(|known| known.name() == count) else { continue };
+                let (at, sum) = (self.end_of(stretch, now), row.value.0);
+                match u64::try_from(sum.unsigned_abs()) {
+                    Ok(amount @ 1..) if sum > 0 => self.add(count, name, amount, at),
+                    // Counts of an earlier interval were excused in this one.
+                    Ok(amount @ 1..) => self.remove(count, name, amount, at),
+                    Ok(0) | Err(_) => {}
                 }
             }
         }
@@ -241,19 +279,23 @@ impl GasMeter {
 }
 
 impl Gate {
-    /// Returns whether another process has counted the burned gas of a payment.
-    pub(in crate::gate) async fn was_burned_counted(&self, payment: &PaymentId) -> bool {
-        if self.open_runs().contains_key(payment) {
-            return false;
-        }
-        let (now, key) = (self.clock.now().0 / STRETCH_MS, format!("{COUNTED}/{payment}"));
-        for stretch in now.saturating_sub(STRETCHES)..=now {
+    /// Returns what another process has counted for this payment, or `None` if it has counted nothing.
+    pub(in crate::gate) async fn counted_before(&self, payment: &Payment, burned: BurnedGas) -> Option<CountedGas> {
+        let (now, key, rows) = (self.clock.now(), format!("{COUNTED}/{}", payment.id()), BURNED.rows());
+        let last = now.0 / STRETCH_MS;
+        for stretch in last.saturating_sub(STRETCHES)..=last {
             // If it cannot be read, counting twice is better than not at all.
-            if BURNED.get(&*self.store, &(stretch, key.clone())).await.is_ok_and(|counted| counted > 0) {
-                return true;
+            let noted = rows.sound(&*self.store, &rows.under(&(stretch, Starting(&key))), MAX_COUNTED).await;
+            let Ok(Some((noted, _))) = noted else { continue };
+            let mut burner = Burner::of_payer(payment.payer());
+            for row in &noted {
+                if let Some(name) = row.key.1.strip_prefix(&key).and_then(|rest| rest.strip_prefix('/')) {
+                    burner.add(name);
+                }
             }
+            return Some(CountedGas { burner, gas: burned.gas, at: self.gas.end_of(stretch, now) });
         }
-        false
+        None
     }
 }
 
@@ -271,7 +313,7 @@ mod tests {
     use tollhouse_store::memory::MemoryStore;
 
     use super::*;
-    use crate::gate::gas::{BurnedGas, GasCaller, GasLimits, GasRefusal, TriedGas};
+    use crate::gate::gas::{BurnedGas, GasCaller, GasLimits, GasRefusal, SettlementGas, TriedGas, cover::GasCover};
 
     const KEY: TriedGas = TriedGas { limit: 300, by_contract: false };
 
@@ -288,15 +330,24 @@ mod tests {
     }
 
     fn burner(payer: &str) -> Burner {
-        Burner { payer: payer.to_owned(), builder: Some("b".to_owned()) }
+        Burner { payer: payer.to_owned(), from: None, builder: Some("b".to_owned()) }
+    }
+
+    fn counted(meter: &Arc<GasMeter>, payer: &str, gas: u64) -> CountedGas {
+        meter.burned(&burner(payer), BurnedGas { gas, wei: 1 })
     }
 
     fn burn(meter: &Arc<GasMeter>, payer: &str, gas: u64) {
-        meter.burned(&burner(payer), BurnedGas { gas, wei: 1 });
+        _ = counted(meter, payer, gas);
+    }
+
+    fn underpay(meter: &Arc<GasMeter>, payer: &str, gas: u64) {
+        let (ordinary, excess) = (BurnedGas { gas, wei: 1 }, BurnedGas { gas: 0, wei: 0 });
+        meter.settled(&burner(payer), SettlementGas { ordinary, excess }, true);
     }
 
     fn admits(meter: &Arc<GasMeter>, payer: &str) -> bool {
-        let caller = GasCaller { burner: burner(payer), from: None, is_customer: true };
+        let caller = GasCaller { burner: burner(payer), is_customer: true, cover: GasCover::Full };
         match meter.hold(caller, KEY) {
             Ok(_) => true,
             Err(GasRefusal::Slowed(_)) => false,
@@ -324,10 +375,13 @@ mod tests {
         assert_eq!(other.last_hour(), 1_300);
         assert_eq!((admits(&other, "a"), admits(&other, "c"), admits(&other, "d")), (false, false, true));
         assert_eq!(other.status()["revertedLastHour"], 4);
-        burn(&one, "d", 900);
-        one.excuse(&burner("d"), BurnedGas { gas: 900, wei: 1 });
+        one.excuse(counted(&one, "d", 900));
         exchange();
         assert!(admits(&other, "d") && other.last_hour() == 2_200, "the gas is gone, and counts in all");
+        underpay(&one, "e", 70);
+        exchange();
+        assert_eq!(other.status()["underpaidLastHour"], 70);
+        assert_eq!(other.last_hour(), 2_200);
     }
 
     #[tokio::test(start_paused = true)]
@@ -338,12 +392,18 @@ mod tests {
         burn(&one, "a", 1_000);
         one.write(&store, begun).await.unwrap();
         burn(&other, "a", 1);
-        burn(&other, "c", 500);
-        other.excuse(&burner("c"), BurnedGas { gas: 500, wei: 1 });
+        let late = counted(&other, "c", 500);
+        underpay(&other, "a", 70);
         other.write(&store, later(1)).await.unwrap();
+        // It is excused in another interval than it was counted in.
+        other.excuse(late);
+        other.write(&store, later(8)).await.unwrap();
         for (minutes, all, of_payer) in [(1, 1_501, false), (59, 1_501, false), (80, 0, true)] {
             let restarted = meter();
             restarted.read(&store, later(minutes)).await.unwrap();
+            let (underpaid, of_builder) = if all > 0 { (70_u64, 1_001) } else { (0, 0) };
+            assert_eq!(restarted.status()["underpaidLastHour"], underpaid, "{minutes}");
+            assert_eq!(restarted.burned_by(&burner("c")), [0, 0, of_builder], "{minutes}");
             assert_eq!((restarted.last_hour(), admits(&restarted, "a"), admits(&restarted, "c")), (all, of_payer, true), "{minutes}");
         }
         one.write(&store, later(300)).await.unwrap();

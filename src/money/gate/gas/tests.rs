@@ -1,5 +1,7 @@
 //! The limits on burned gas, and the parties that they apply to.
 
+mod underpaid;
+
 use tokio::time::advance;
 
 use super::*;
@@ -16,16 +18,37 @@ fn meter(of_payer: u64, of_builder: u64, of_all: u64, reverts: u32) -> Arc<GasMe
 
 /// A payer who has not paid yet.
 fn burner(payer: &str, builder: &str) -> GasCaller {
-    let burner = Burner { payer: payer.to_owned(), builder: Some(builder.to_owned()) };
-    GasCaller { burner, from: None, is_customer: false }
+    let burner = Burner { payer: payer.to_owned(), from: None, builder: Some(builder.to_owned()) };
+    GasCaller { burner, is_customer: false, cover: GasCover::Full }
+}
+
+/// The same, with a caller's address.
+fn burner_at(payer: &str, address: u8) -> GasCaller {
+    let caller = burner(payer, payer);
+    GasCaller { burner: Burner { from: Some([192, 0, 2, address].into()), ..caller.burner }, ..caller }
 }
 
 fn customer(payer: &str, builder: &str) -> GasCaller {
     GasCaller { is_customer: true, ..burner(payer, builder) }
 }
 
+fn counted(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) -> CountedGas {
+    meter.burned(&who.burner, BurnedGas { gas, wei: u128::from(gas) * 2 })
+}
+
 fn burn(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
-    meter.burned(&who.burner, BurnedGas { gas, wei: u128::from(gas) * 2 });
+    _ = counted(meter, who, gas);
+}
+
+/// Burns gas that is excused at once.
+fn burn_and_excuse(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
+    meter.excuse(counted(meter, who, gas));
+}
+
+/// Settles a payment that does not cover its gas.
+fn underpay(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
+    let (ordinary, excess) = (BurnedGas { gas, wei: u128::from(gas) * 2 }, BurnedGas { gas: 0, wei: 0 });
+    meter.settled(&who.burner, SettlementGas { ordinary, excess }, true);
 }
 
 fn bound(refused: Result<GasHold, GasRefusal>) -> Option<Bound> {
@@ -88,8 +111,11 @@ async fn contracts_leave_gas_to_keys_and_new_payers_leave_half_to_customers() {
     assert!(!meter.is_high());
     burn(&meter, &burner("a", "b"), 500);
     assert!(is_spent(meter.hold(customer("c", "d"), KEY)) && meter.is_high());
-    let told = json!({ "burnedLastHour": 1_000, "revertedLastHour": 3, "limitPerHour": 1_000, "burnedWei": "2000" });
-    assert_eq!(meter.status(), told);
+    underpay(&meter, &burner("a", "b"), 50);
+    let counts = json!({ "burnedLastHour": 1_000, "underpaidLastHour": 50, "revertedLastHour": 3 });
+    let status = meter.status();
+    counts.as_object().unwrap().iter().for_each(|(name, count)| assert_eq!(&status[name], count, "{name}"));
+    assert_eq!((&status["limitPerHour"], &status["burnedWei"]), (&json!(1_000), &json!("2100")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,27 +142,46 @@ async fn new_payers_close_no_builders_tools_to_customers() {
 async fn gas_that_payers_burn_from_one_address_is_limited() {
     let limits = GasLimits { of_address: NonZeroU64::new(1_000), ..GasLimits::default() };
     let meter = GasMeter::new(limits);
-    let from = |payer: &str, address: u8| GasCaller { from: Some([192, 0, 2, address].into()), ..burner(payer, payer) };
-    for n in 0..10 {
-        let payer = from(&format!("payer-{n}"), 1);
-        drop(meter.hold(payer.clone(), KEY).unwrap());
-        burn(&meter, &payer, 100);
-    }
-    assert_eq!(bound(meter.hold(from("new", 1), KEY)), Some(Bound::AddressGas));
-    assert_eq!(bound(meter.hold(from("new", 2), KEY)), None);
+    let burns: Vec<_> = (0..10).map(|n| counted(&meter, &burner_at(&format!("payer-{n}"), 1), 100)).collect();
+    assert_eq!(bound(meter.hold(burner_at("new", 1), KEY)), Some(Bound::AddressGas));
+    assert_eq!(bound(meter.hold(burner_at("new", 2), KEY)), None);
     assert_eq!(bound(meter.hold(burner("new", "b"), KEY)), None, "an address that is not known is nobody's");
-    assert_eq!(bound(meter.hold(GasCaller { is_customer: true, ..from("known", 1) }, KEY)), None);
-    meter.excuse(&burner("payer-0", "payer-0").burner, BurnedGas { gas: 100, wei: 0 });
-    assert_eq!(bound(meter.hold(from("new", 1), KEY)), None);
+    assert_eq!(bound(meter.hold(GasCaller { is_customer: true, ..burner_at("known", 1) }, KEY)), None);
+    burns.into_iter().take(1).for_each(|counted| meter.excuse(counted));
+    assert_eq!(bound(meter.hold(burner_at("new", 1), KEY)), None);
+}
+
+/// Regression test: a burn was taken back from the address that its payer called from last, and stayed with the one that
+/// it had been counted for.
+#[tokio::test(start_paused = true)]
+async fn burn_is_taken_back_from_the_address_that_it_was_counted_for() {
+    let meter = meter(1_000, 1_000, 10_000, 2);
+    let (first, other) = (burner_at("a", 1), burner_at("a", 2));
+    let burned = counted(&meter, &first, 400);
+    burn(&meter, &other, 300);
+    meter.excuse(burned);
+    assert_eq!(meter.burned_by(&first.burner), [300, 0, 300]);
+    assert_eq!(meter.burned_by(&other.burner), [300, 300, 300]);
+    assert_eq!(meter.last_hour(), 700, "the gas is gone, and counts in all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn burn_of_an_hour_ago_takes_nothing_back_from_a_later_one() {
+    let (meter, payer) = (meter(1_000, 1_000, 10_000, 2), burner_at("a", 1));
+    let burned = counted(&meter, &payer, 400);
+    advance(WINDOW + WINDOW / 12).await;
+    burn(&meter, &payer, 300);
+    meter.excuse(burned);
+    assert_eq!((meter.burned_by(&payer.burner), meter.reverts_of("a")), ([300; 3], 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before() {
     let (meter, payer) = (meter(1_000, 1_000, 10_000, 2), burner("a", "b"));
     burn(&meter, &payer, 400);
-    burn(&meter, &payer, 600);
+    let burned = counted(&meter, &payer, 600);
     assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
-    meter.excuse(&payer.burner, BurnedGas { gas: 600, wei: 1_200 });
+    meter.excuse(burned);
     assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "neither the payer nor the builder is slowed");
     assert_eq!(meter.last_hour(), 1_000, "the gas is gone, and counts in all");
     burn(&meter, &payer, 1);
@@ -146,14 +191,11 @@ async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before(
 #[tokio::test(start_paused = true)]
 async fn gas_beyond_an_ordinary_settlement_counts_though_it_paid() {
     let (meter, payer) = (meter(1_000, 0, 0, 1), burner("a", "b"));
-    meter.exceeded(&payer.burner, BurnedGas { gas: 1_000, wei: 2_000 });
+    let (ordinary, excess) = (BurnedGas { gas: 200_000, wei: 400_000 }, BurnedGas { gas: 1_000, wei: 2_000 });
+    meter.settled(&payer.burner, SettlementGas { ordinary, excess }, false);
     assert_eq!(bound(meter.hold(payer, KEY)), Some(Bound::PayerGas));
     assert_eq!((meter.last_hour(), meter.reverts_of("a")), (1_000, 0));
     assert!(meter.is_clean("a"));
-}
-
-fn excuse(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
-    meter.excuse(&who.burner, BurnedGas { gas, wei: u128::from(gas) * 2 });
 }
 
 /// Regression test: a payer moved its money itself before each of its settlements. 36 reverted ones closed a host to
@@ -162,21 +204,18 @@ fn excuse(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) {
 async fn no_more_settlements_of_a_payer_are_excused_than_may_be_reverted() {
     let (meter, payer) = (meter(0, 1_000, 0, 2), burner("a", "b"));
     for _ in 0..2 {
-        burn(&meter, &payer, 400);
-        excuse(&meter, &payer, 400);
+        burn_and_excuse(&meter, &payer, 400);
         assert_eq!(bound(meter.hold(payer.clone(), KEY)), None);
     }
     for _ in 0..2 {
         assert_eq!(bound(meter.hold(payer.clone(), KEY)), None);
-        burn(&meter, &payer, 400);
-        excuse(&meter, &payer, 400);
+        burn_and_excuse(&meter, &payer, 400);
     }
     assert_eq!(meter.reverts_of("a"), 2);
     assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
     assert_eq!(bound(meter.hold(burner("c", "b"), KEY)), Some(Bound::NewPayers), "it counts for the builder too");
     advance(WINDOW + WINDOW / 12).await;
-    burn(&meter, &payer, 400);
-    excuse(&meter, &payer, 400);
+    burn_and_excuse(&meter, &payer, 400);
     assert_eq!(meter.reverts_of("a"), 0, "an hour later others are excused");
     advance(WINDOW + WINDOW / 12).await;
     meter.forget_quiet();
@@ -187,15 +226,13 @@ async fn no_more_settlements_of_a_payer_are_excused_than_may_be_reverted() {
 async fn new_payers_of_one_address_share_its_excuses() {
     let limits = GasLimits { of_address: NonZeroU64::new(1_000), reverts: NonZeroU32::new(2), ..GasLimits::default() };
     let meter = GasMeter::new(limits);
-    let from = |payer: &str| GasCaller { from: Some([192, 0, 2, 1].into()), ..burner(payer, payer) };
     for n in 0..5 {
-        let payer = from(&format!("payer-{n}"));
+        let payer = burner_at(&format!("payer-{n}"), 1);
         assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "{n}");
-        burn(&meter, &payer, 1_000);
-        excuse(&meter, &payer, 1_000);
+        burn_and_excuse(&meter, &payer, 1_000);
         assert_eq!(meter.reverts_of(&payer.burner.payer), 0, "{n}");
     }
-    assert_eq!(bound(meter.hold(from("new"), KEY)), Some(Bound::AddressGas), "the fifth counts for the address");
+    assert_eq!(bound(meter.hold(burner_at("new", 1), KEY)), Some(Bound::AddressGas), "the fifth counts for the address");
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,7 +45,7 @@ impl Gate {
         if let Some(known) = self.throttle.is_customer(running) {
             return Ok(known);
         }
-        if !self.gas.keeps_to_customers(&Burner::from(running), running.from) || !self.gas.is_clean(&running.payer) {
+        if !self.gas.keeps_to_customers(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
             return Ok(false);
         }
         let (stretch, key) = (self.clock.now().0 / STRETCH_MS, key(&running.payer, &running.tool));

@@ -1,5 +1,7 @@
 //! The signer's balance for gas.
 
+use std::num::NonZeroU64;
+
 use super::*;
 
 /// Cost of a settlement at the node's gas price, as used for estimates.
@@ -54,19 +56,66 @@ async fn a_transaction_that_was_not_taken_has_the_balance_looked_at_at_once() {
 async fn gas_that_a_contract_uses_beyond_an_ordinary_settlement_is_counted_once() {
     let hash = B256::repeat_byte(9);
     let begun = Begun { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..begun() };
-    for (gas_used, beyond) in [(BurnedGas::ORDINARY, None), (BurnedGas::ORDINARY + 747_000, Some(747_000))] {
+    for (gas_used, beyond) in [(BurnedGas::ORDINARY, 0), (BurnedGas::ORDINARY + 747_000, 747_000)] {
         let node = Node::of(Chain { mined: Some(hash), mined_in: 100_000, gas_used, ..Chain::at(NOW) }).await;
         let (facilitator, payment) = (patient(&node), Payer::new(1).payment(1));
         let settled = async || {
             let outcome = facilitator.resolve(&payment, &begun).await;
             assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
-            facilitator.take_excess(&payment.id()).map(|excess| excess.gas)
+            facilitator.take_used(&payment.id()).map(|used| (used.ordinary.gas, used.excess.gas))
         };
         assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
-        assert_eq!(settled().await, None, "a key does not choose what its settlement takes");
-        node.chain.lock().unwrap().instead = Some(("eth_getCode", json!(format!("0xef0100{}", "11".repeat(20)))));
-        facilitator.prepare(&payment).await.unwrap();
-        assert_eq!(settled().await, beyond);
+        assert_eq!(settled().await, Some((gas_used, 0)), "a key does not choose what its settlement takes");
         assert_eq!(settled().await, None, "once");
+        node.chain.lock().unwrap().instead = Some(("eth_getCode", json!(format!("0xef0100{}", "11".repeat(20)))));
+        let (facilitator, again) = (patient(&node), Payer::new(1).payment(1));
+        assert_eq!(facilitator.verify(&again).await, Verdict::Valid);
+        assert!(matches!(facilitator.resolve(&again, &begun).await, SettleOutcome::Settled(_)));
+        let used = facilitator.take_used(&again.id()).map(|used| (used.ordinary.gas, used.excess.gas));
+        assert_eq!(used, Some((BurnedGas::ORDINARY, beyond)));
+    }
+}
+
+/// Returns a payment of this price by payer 1, with the terms that ask for it.
+fn paying(price: MicroUsd, nonce: u64) -> (Terms, Offered) {
+    let (terms, payer) = (Terms { price, ..terms() }, Payer::new(1));
+    let mut payload = payer.payload(&Authorization { value: price.0.to_string(), ..payer.authorization(nonce) });
+    payload["accepted"] = accepts(&config(), &terms, WireVersion::V2).remove(0);
+    (terms, offer(&payload))
+}
+
+/// Regression test: a key paid a millionth of a dollar for each settlement, and its gas counted nowhere.
+#[tokio::test]
+async fn gas_of_settlements_below_the_least_amount_is_limited_and_no_other_payment_is() {
+    for (least, limited) in [(PRICE.0 + 1, true), (PRICE.0, false)] {
+        let node = Node::of(Chain { balance: 10 * PRICE.0, ..Chain::at(NOW) }).await;
+        let bench = Bench::new().await;
+        let gas = GasLimits { of_payer: NonZeroU64::new(60_000), ..GasLimits::default() };
+        let least_settlements = vec![(ASSETS[0].network, MicroUsd(least))];
+        let gate = gate_with(&bench, PaymentConfig { gas, least_settlements, ..config() }, Arc::clone(&bench.store), patient(&node));
+        let (tiny, offered) = paying(PRICE, 1);
+        let admission = run(gate.admit(&tiny, offered, REQUEST).await);
+        let settling = tokio::spawn({
+            let gate = Arc::clone(&gate);
+            async move { gate.settle(admission, answer(ANSWER), &draft()).await }
+        });
+        let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+        {
+            let mut chain = node.chain.lock().unwrap();
+            (chain.mined, chain.safe) = (Some(keccak256(&sent)), chain.safe + 1);
+        }
+        settling.await.unwrap().unwrap();
+        let told = gate.unpaid()["gas"].clone();
+        let counted = if limited { 60_000 } else { 0 };
+        assert_eq!((&told["underpaidLastHour"], &told["burnedLastHour"]), (&json!(counted), &json!(0)), "{least}");
+        let (tiny, offered) = paying(PRICE, 2);
+        let again = gate.admit(&tiny, offered, REQUEST).await;
+        match &again {
+            Err(Refusal::Slowed(slowed)) => assert!(limited && slowed.bound == Bound::Underpaid, "{slowed:?}"),
+            other => assert!(!limited && matches!(other, Ok(Admit::Run(_))), "{}", what(other)),
+        }
+        drop(again);
+        let (normal, offered) = paying(MicroUsd(PRICE.0 + 1), 3);
+        drop(run(gate.admit(&normal, offered, REQUEST).await));
     }
 }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_base::exact;
 
 use super::shared::said;
 use crate::parts::{
@@ -108,7 +109,7 @@ fn named(version: &str) -> String {
 pub(super) fn as_text(handler: &Value) -> String {
     match handler["source"].as_str() {
         Some(_) => said(handler, "source").to_owned(),
-        None => serde_json::to_string_pretty(&handler["response"]).unwrap_or_default(),
+        None => exact::pretty(said(handler, "response")).unwrap_or_default(),
     }
 }
 
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_handler_is_told_against_the_one_that_was_approved() {
-        let (old, new, response) = (json!({ "source": "a\nb" }), json!({ "source": "a\nc" }), json!({ "response": { "a": 1 } }));
+        let (old, new, response) = (json!({ "source": "a\nb" }), json!({ "source": "a\nc" }), json!({ "response": "{\"a\":0.1000}" }));
         let of = |version, handler| Uploaded { version, handler };
         let told = |approved: Option<Uploaded>, now: Uploaded| {
             handler(approved.as_ref(), &now, &Part { from: 1, found: &[], path: "/p" }).into_string()
@@ -146,7 +147,8 @@ mod tests {
         assert!(told(Some(of("1", Some(&old))), of("2", Some(&new))).contains("1 line added, 1 removed."));
         assert!(told(Some(of("1", Some(&old))), of("1", Some(&old))).contains("the version that was approved"));
         assert!(told(Some(of("1", None)), of("2", Some(&new))).contains("not kept any more"));
-        assert!(told(None, of("2", Some(&response))).contains("No version was ever approved"));
+        let fixed = told(None, of("2", Some(&response)));
+        assert!(fixed.contains("No version was ever approved") && fixed.contains("0.1000"), "{fixed}");
         assert!(told(None, of("2", None)).contains("built into this host"));
     }
 }

@@ -80,9 +80,9 @@ pub(crate) async fn page(
     Ok(visitor.show(page).await)
 }
 
-/// Fetches a version as uploaded. Returns `None` if there is none.
+/// Fetches a version as uploaded, with a static response as its text. Returns `None` if there is none.
 async fn uploaded(visitor: &Visitor, slug: &str, version: &str) -> Result<Option<Bulk>, Refused> {
-    match visitor.get(&with_query(&format!("/ai/endpoints/{}/source", segment(slug)), [("version", version)])).await {
+    match visitor.get_handler(&with_query(&format!("/ai/endpoints/{}/source", segment(slug)), [("version", version)])).await {
         Ok(answer) => Ok(Some(answer)),
         Err(refused) if refused.is(Code::UnknownVersion) => Ok(None),
         Err(refused) => Err(refused),

@@ -4,7 +4,10 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{Admin, counted, entries, said};
+use super::{
+    shared::{Admin, counted, entries, said},
+    unresolved,
+};
 use crate::{
     page::{Area, Page},
     parts::{
@@ -57,11 +60,15 @@ pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Re
         return Ok(visitor.part(visitor.made(|| follow::rows(by_tool(&runtime))).await?));
     }
     let health = visitor.get("/health").await?;
-    let main = visitor.made(|| view(&health, &runtime)).await?;
+    let most = unresolved::ROWS.to_string();
+    // The page is shown while the store is unavailable, too.
+    let found = visitor.get(&with_query("/ai/admin/unresolved", [("limit", &*most)])).await.ok();
+    let simulated = visitor.plays().await.unwrap_or_default();
+    let main = visitor.made(|| view(&health, &runtime, &unresolved::list(found.as_deref(), simulated))).await?;
     Ok(visitor.show(Page { script: Some("gauge.js"), style: Some("make.css"), ..Page::new(Area::Runtime, "Runtime", main) }).await)
 }
 
-fn view(health: &Value, runtime: &Value) -> Markup {
+fn view(health: &Value, runtime: &Value, unresolved: &Markup) -> Markup {
     let sandbox = &health["sandbox"];
     html! {
         p.lead { "What this process knows of itself. " span data-gauge-said="" role="status" {} }
@@ -77,7 +84,7 @@ fn view(health: &Value, runtime: &Value) -> Markup {
             }
         }
         section aria-labelledby="tools" { h2 #tools { "By tool, since the start" } (renewed(&format!("{PATH}?rows={TOOLS}"), by_tool(runtime))) }
-        section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) }
+        section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) (unresolved) }
         @let hosts = entries(health, "replicas");
         @if hosts.iter().any(|host| host["leaseUntil"].is_string()) {
             section aria-labelledby="hosts" { h2 #hosts { "Hosts of the store" } (replicas(hosts)) }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
+use tollhouse_base::exact;
+use tollhouse_tool::StaticResponse;
 
 use crate::forms::Fields;
 
@@ -34,20 +36,21 @@ const CHANGEABLE: [&str; 10] =
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Draft(BTreeMap<&'static str, String>);
 
-/// The fields of an upload, and the problems with it in the API's format.
+/// The fields of an upload, with a static response as its [text](tollhouse_tool::WithResponse), and the problems with it
+/// in the API's format.
 pub(super) type Body = (Map<String, Value>, Vec<Value>);
 
 impl Draft {
-    /// Creates the draft of an existing tool with its source, in the same form as a browser would
-    /// send it.
+    /// Creates the draft of an existing tool with its handler, in the same form as a browser would
+    /// send it. A static response is its text.
     pub(super) fn of(tool: &Value, handler: &Value) -> Self {
         let said = |name: &str| tool[name].as_str().unwrap_or_default();
         let usd = |name: &str| tool[name].as_f64().map(|usd| usd.to_string()).unwrap_or_default();
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
         let kind = handler["language"].as_str().unwrap_or(said("handlerType"));
-        let source = match (handler["source"].as_str(), handler.get("response")) {
+        let source = match (handler["source"].as_str(), handler["response"].as_str()) {
             (Some(source), _) => source.to_owned(),
-            (None, Some(response)) => pretty(response),
+            (None, Some(response)) => exact::pretty(response).unwrap_or_default(),
             (None, None) => String::new(),
         };
         let asked = |granted: &str, asked: &str| {
@@ -198,7 +201,7 @@ impl Draft {
         let source = self.get("source");
         match self.get("kind") {
             language @ ("js" | "ts") => ("js_request_response", Some(json!({ "source": source, "language": language }))),
-            kind @ "static_json" => (kind, parsed(source, "/handler/response", problems).map(|response| json!({ "response": response }))),
+            kind @ "static_json" => (kind, response(source, problems).map(|response| json!({ "response": response.text() }))),
             kind => (kind, None),
         }
     }
@@ -254,6 +257,11 @@ fn parsed(text: &str, pointer: &str, problems: &mut Vec<Value>) -> Option<Value>
     }
 }
 
+/// Reads a typed static response.
+fn response(text: &str, problems: &mut Vec<Value>) -> Option<StaticResponse> {
+    StaticResponse::read(text).map_err(|error| problems.push(no_json("/handler/response", &error))).ok()
+}
+
 fn no_json(pointer: &str, error: &serde_json::Error) -> Value {
     let at = json!({ "line": error.line().max(1), "column": error.column().max(1) });
     json!({ "pointer": pointer, "message": "it is not JSON", "at": at })
@@ -292,8 +300,20 @@ mod tests {
         assert!(sent(&draft).change(&draft).0.is_empty());
         assert_eq!(draft.get("priceUsd"), "0.000001");
         assert_eq!((draft.get("kind"), draft.get("source")), ("ts", "one\ntwo\u{fffd}"));
-        let fixed = Draft::of(&json!({ "handlerType": "static_json" }), &json!({ "response": { "a": 1 } }));
-        assert_eq!(fixed.handler(&mut vec![]).1, Some(json!({ "response": { "a": 1 } })));
+    }
+
+    #[test]
+    fn a_static_response_keeps_its_digits_in_the_form() {
+        let handler = json!({ "response": "{\"a\":[0.1000,1e400,12345678901234567890123]}" });
+        let fixed = Draft::of(&json!({ "handlerType": "static_json" }), &handler);
+        assert_eq!(fixed.get("source"), "{\n  \"a\": [\n    0.1000,\n    1e400,\n    12345678901234567890123\n  ]\n}");
+        let mut sent = sent(&fixed);
+        assert_eq!(sent.handler(&mut vec![]).1, Some(handler));
+        assert!(sent.changed(&fixed).is_empty());
+        sent.set("source", fixed.get("source").replace("0123\n", "0124\n"));
+        assert_eq!(sent.changed(&fixed).len(), 1, "a digit that a double does not hold");
+        sent.set("source", "{\n 1}");
+        assert_eq!(sent.body().1.last().unwrap()["at"]["line"], 2);
     }
 
     #[test]

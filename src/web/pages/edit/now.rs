@@ -84,10 +84,10 @@ impl Given {
     }
 }
 
-/// Fetches a version's handler, or null if there is none.
+/// Fetches a version's handler, or null if there is none. A static response is its text.
 async fn source(visitor: &Visitor, slug: &str, version: &str) -> Result<Bulk, Refused> {
     let path = with_query(&format!("{}/source", own::source(slug)), [("version", version)]);
-    match visitor.get(&path).await {
+    match visitor.get_handler(&path).await {
         Err(refused) if refused.is(Code::UnknownVersion) => Ok(Bulk::default()),
         answer => answer,
     }

@@ -18,7 +18,7 @@ pub(super) enum Told {
     Problems(Vec<Value>),
     /// The answer to a check.
     Checked(Bulk),
-    /// The answer to a run.
+    /// The answer to a run, with the text of its result.
     Ran(Bulk),
     /// The changes to publish, compared with the existing tool unless it is new.
     Review {

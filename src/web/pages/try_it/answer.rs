@@ -129,7 +129,7 @@ fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value, stamp: &Ma
             (result(answer))
             div.buttons {
                 (step::again(asked, pays, "save", "Download"))
-                @if is_kept(asked, receipt) { (step::anew(asked)) }
+                @if is_kept(asked, receipt) { (step::anew(asked, step::NEW_ANSWER)) }
                 (step::other(asked))
             }
             @if *pays == Pays::Nothing { p.note { "To download it, the tool is called again." } }

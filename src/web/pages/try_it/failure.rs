@@ -11,11 +11,11 @@ use super::{
     asked::Asked,
     call::Pays,
     name::FormName,
-    step::{Edited, again, other},
+    step::{Edited, NEW_PAYMENT, RUN_AGAIN, again, anew, other},
 };
 use crate::{
     page::Page,
-    parts::{facts, schema_form::Problem, state::state, text},
+    parts::{facts, schema_form::Problem, state::state, text, time::moment},
     visitor::{Refused, segment},
 };
 
@@ -83,9 +83,20 @@ impl Failure<'_> {
         }
     }
 
+    /// Returns whether it was charged before its run and not answered.
+    fn is_owed(&self) -> bool {
+        *self.pays != Pays::Nothing && self.state == Some("owed")
+    }
+
+    /// Returns whether the tool is not run for its payment any more.
+    fn is_used_up(&self) -> bool {
+        self.code == Code::NoMoreRuns || self.error["runsLeft"] == 0
+    }
+
     fn view(&self) -> Markup {
         let said = |name: &str| self.error[name].as_str().filter(|words| !words.is_empty());
         let message = said("message").unwrap_or(self.code.row().sentence);
+        let link = |kind: &str, id: &str| html! { a href={ "/dashboard/" (kind) "/" (segment(id)) } { code { (text::words(id)) } } };
         html! {
             div.problem role="alert" { p { (text::line(message)) } p { (self.charged()) } }
             @if let Some(hint) = said("hint").or(self.code.row().hint) { p.lead { (text::line(hint)) } }
@@ -93,8 +104,11 @@ impl Failure<'_> {
                 ("Code", Some(facts::id(self.code.row().name))),
                 ("Reason", said("code").filter(|reason| *reason != self.code.row().name).map(facts::id)),
                 ("Request", said("requestId").map(facts::id)),
-                ("Payment", self.id.map(|id| html! { a href={ "/dashboard/payments/" (segment(id)) } { code { (text::words(id)) } } })),
+                ("Payment", self.id.map(|id| link("payments", id))),
                 ("State", self.state.filter(|_| self.id.is_some()).map(state)),
+                ("Receipt", said("receiptId").map(|id| link("receipts", id))),
+                ("Runs left", self.error["runsLeft"].as_u64().map(|left| html! { (left) })),
+                ("Can run again until", self.error["repeatUntil"].is_string().then(|| moment(&self.error["repeatUntil"]))),
             ]))
             (self.next())
             section aria-labelledby="happens" data-happens="" hidden { h2 #happens { "What happens" } }
@@ -103,8 +117,9 @@ impl Failure<'_> {
 
     fn charged(&self) -> &'static str {
         match self.state {
-            Some("owed") if *self.pays != Pays::Nothing => {
-                "It was charged before the run, which did not answer: ask again with the same payment, and the tool runs again."
+            _ if self.is_owed() && self.is_used_up() => "It was charged once, before its run, and no runs are left for it.",
+            _ if self.is_owed() => {
+                "It was charged once, before its run, and you are owed a run. Running it again with the same payment charges nothing more."
             }
             Some("settled") if *self.pays != Pays::Nothing => "It was charged, once: ask again with the same payment for the answer.",
             _ if self.is_open() => "Not known yet: it was charged at most once.",
@@ -112,18 +127,22 @@ impl Failure<'_> {
         }
     }
 
-    /// Shows the next steps. While a payment is open, only a retry with it.
+    /// Shows the next steps. While a payment is open, only a retry with it. If a run is owed, that run or another
+    /// payment.
     fn next(&self) -> Markup {
         let is_paid = *self.pays != Pays::Nothing;
         html! {
             div.buttons {
                 @if !is_paid {
                     (again(self.asked, self.pays, "call", "Call again"))
+                } @else if self.is_owed() {
+                    @if !self.is_used_up() { (again(self.asked, self.pays, "pay", RUN_AGAIN)) }
+                    (anew(self.asked, NEW_PAYMENT))
                 } @else if !matches!(self.code, Code::PaymentRequired | Code::PaymentReused) {
                     (again(self.asked, self.pays, "pay", "Ask again with the same payment · cannot be charged twice"))
                 }
                 @if !self.is_open() {
-                    @if is_paid && self.state != Some("settled") {
+                    @if is_paid && !matches!(self.state, Some("settled" | "owed")) {
                         @let name = FormName::of(self.asked.fields, self.asked.visitor.now());
                         (Edited { label: "See the terms again", step: "call", anew: false }.form(self.asked, &name))
                     }

@@ -10,7 +10,7 @@ use super::{
     memory::{self, Memory},
     name::FormName,
     play::{self, Play},
-    step::{Edited, anew, signed},
+    step::{Edited, NEW_ANSWER, NEW_PAYMENT, RUN_AGAIN, anew, signed},
     terms::Terms,
 };
 use crate::{
@@ -81,6 +81,7 @@ impl Offer<'_> {
             @match self.play {
                 Play::Open { id, state } => (self.open(id, state)),
                 Play::Signed { payment, accepted, state: Some(state) } if state == "settled" => (self.paid(payment, accepted)),
+                Play::Signed { payment, accepted, state: Some(state) } if state == "owed" => (self.owed(payment, accepted)),
                 Play::Signed { payment, accepted, state: Some(state) } if play::is_open(state) => (self.under_way(payment, accepted, state)),
                 Play::Signed { payment, accepted, .. } => {
                     (self.with_play_money(payment, accepted))
@@ -108,6 +109,8 @@ impl Offer<'_> {
             // A wallet's signature is worth real money elsewhere, so a simulated host never asks
             // for one.
             @if let Some(accepted) = self.terms.signable().filter(|_| !self.terms.simulated()) { (self.with_wallet(accepted)) }
+            // The script shows it if the run fails.
+            @if self.terms.is_upfront() { div data-anew="" hidden { (anew(self.asked, NEW_PAYMENT)) } }
         }
     }
 
@@ -155,7 +158,23 @@ impl Offer<'_> {
                     (signed(&payment.header, accepted))
                     button.primary { "Show its answer · cannot be charged twice" }
                 }))
-                (anew(self.asked))
+                (anew(self.asked, NEW_ANSWER))
+            }
+        }
+    }
+
+    /// Shows that this call was charged before its run and has no answer.
+    fn owed(&self, payment: &Payment, accepted: &Value) -> Markup {
+        html! {
+            section {
+                h2 { "You are owed a run" }
+                p { (state("owed")) " " (facts::id(&payment.id)) }
+                p { "You have paid for this call, and no run has answered it yet. Another run with the same payment charges nothing more." }
+                (self.form("signed", Some(payment), html! {
+                    (signed(&payment.header, accepted))
+                    button.primary { (RUN_AGAIN) }
+                }))
+                (anew(self.asked, NEW_PAYMENT))
             }
         }
     }

@@ -56,7 +56,8 @@ async fn state(visitor: &Visitor, id: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a payment may still be open.
+/// Returns whether it may still be unknown how a payment ends. The money of an owed one has moved, and only its run is
+/// left.
 pub(super) fn is_open(state: &str) -> bool {
-    !matches!(state, "settled" | "released" | "refused")
+    !matches!(state, "settled" | "owed" | "released" | "refused")
 }

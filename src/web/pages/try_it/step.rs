@@ -20,11 +20,18 @@ pub(super) fn signed(header: &str, accepted: &Value) -> Markup {
     }
 }
 
-/// Returns a button for the terms of a new answer to the same input. The next page names its own
+/// The button for a new answer to a call that was answered.
+pub(super) const NEW_ANSWER: &str = "See the terms of a new answer";
+
+/// The buttons for a call that was charged before its run and not answered.
+pub(super) const RUN_AGAIN: &str = "Run again with the payment you made";
+pub(super) const NEW_PAYMENT: &str = "Pay for a new call";
+
+/// Returns a button for the terms of another payment for the same input. The next page names that
 /// payment, so that it can be reloaded.
-pub(super) fn anew(asked: &Asked) -> Markup {
+pub(super) fn anew(asked: &Asked, label: &'static str) -> Markup {
     let name = FormName::new(asked.visitor.now());
-    Edited { label: "See the terms of a new answer", step: "call", anew: true }.form(asked, &name)
+    Edited { label, step: "call", anew: true }.form(asked, &name)
 }
 
 /// A step with the same input, without a payment.
@@ -72,7 +79,7 @@ pub(super) fn again(asked: &Asked, pays: &Pays, step: &str, label: &str) -> Mark
                     }
                 }
             }
-            button { (label) }
+            button.primary[label == RUN_AGAIN] { (label) }
         }
     }
 }

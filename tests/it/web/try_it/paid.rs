@@ -109,6 +109,64 @@ async fn nothing_is_signed_while_a_payment_is_open() {
 }
 
 #[tokio::test]
+async fn owed_run_is_repeated_with_the_payment_made_or_paid_for_anew() {
+    let host = Host::start().await;
+    let source = "export default async (req, ctx) => {
+        const runs = 1 + ((await ctx.kv.get('runs')) ?? 0);
+        await ctx.kv.set('runs', runs);
+        if (runs < 3) throw new Error('not yet');
+        return { runs };
+    };";
+    let mut tool = js("order", 0.01, source);
+    tool["settle"] = json!("before");
+    host.publish(&tool).await;
+    let browser = Browser::new(&host);
+    let terms = browser.terms("order", "{}").await;
+    assert!(html(&terms).contains("<div data-anew=\"\" hidden>"), "for the script");
+    let failed = browser.press_on(&terms, "of play money").await.is(502);
+    let shown = text(&html(&failed));
+    for told in ["paid_run_failed", "It was charged once, before its run, and you are owed a run.", "owed", "Runs left", "9", "rcpt_"] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    assert_eq!(labels(&failed)[..2], ["Run again with the payment you made", "Pay for a new call"]);
+    // The page of the terms says so as well. The second run fails too.
+    let owed = browser.terms("order", "{}").await;
+    assert!(text(&html(&owed)).contains("You are owed a run"));
+    assert_eq!(labels(&owed)[..2], ["Run again with the payment you made", "Pay for a new call"]);
+    let failed = browser.press_on(&owed, "Run again").await.is(502);
+    assert_eq!(host.balance(&payer(&browser)).await, 990_000, "it is the same payment");
+    // Nothing holds up another call meanwhile.
+    form(&browser.terms("order", r#"{"n":1}"#).await, "of play money");
+    // A new call has a payment of its own, and is answered.
+    let anew = browser.press_on(&failed, "Pay for a new call").await.is(200);
+    let answer = browser.press_on(&anew, "of play money").await.is(200);
+    assert!(text(&html(&answer)).contains("\"runs\": 3"));
+    assert_eq!(host.balance(&payer(&browser)).await, 980_000);
+    // The run that was owed is still owed, and charges nothing.
+    let answer = browser.press_on(&failed, "Run again").await.is(200);
+    let shown = text(&html(&answer));
+    assert!(shown.contains("\"runs\": 4") && shown.contains("This time nothing was charged."), "{shown}");
+    assert_eq!(host.balance(&payer(&browser)).await, 980_000);
+}
+
+#[tokio::test]
+async fn payment_without_runs_left_offers_only_a_new_call() {
+    let host = Host::builder().env("TOLLHOUSE_PAID_RUNS", 1).start().await;
+    let mut tool = js("order", 0.01, "export default () => { throw new Error('never'); };");
+    tool["settle"] = json!("before");
+    host.publish(&tool).await;
+    let browser = Browser::new(&host);
+    let terms = browser.terms("order", "{}").await;
+    let failed = browser.press_on(&terms, "of play money").await.is(502);
+    assert_eq!(labels(&failed), ["Pay for a new call", "Call with another input"]);
+    let again = browser.press_on(&terms, "of play money").await.is(410);
+    assert!(text(&html(&again)).contains("no runs are left for it"));
+    assert_eq!(labels(&again), ["Pay for a new call", "Call with another input"]);
+    form(&browser.press_on(&again, "Pay for a new call").await.is(200), "of play money");
+    assert_eq!(host.balance(&payer(&browser)).await, 990_000);
+}
+
+#[tokio::test]
 async fn a_form_pays_what_it_says_and_nothing_else() {
     let host = host(0.01).await;
     let browser = Browser::new(&host);

@@ -53,6 +53,8 @@ enum Ask {
     GiveBack(B256),
     Mind(u64, B256),
     Has(B256, oneshot::Sender<bool>),
+    /// Makes the next nonce be read from the node.
+    Recount,
     Fees(oneshot::Sender<Result<Fees, String>>),
 }
 
@@ -172,6 +174,12 @@ impl Desk {
         let (reply, has) = oneshot::channel();
         self.0.send(Ask::Has(hash, reply)).await.is_ok() && has.await.unwrap_or(false)
     }
+
+    /// Makes the next nonce be read from the node, because a reorganization has dropped transactions.
+    pub(super) async fn recount(&self) {
+        // If it fails, the missing nonce is filled once others have waited for it.
+        _ = self.0.send(Ask::Recount).await;
+    }
 }
 
 impl Clerk {
@@ -204,6 +212,7 @@ impl Clerk {
             Ask::GiveBack(hash) => self.flights.give_back(hash),
             // The receiver may have stopped waiting.
             Ask::Has(hash, reply) => _ = reply.send(self.flights.has(hash)),
+            Ask::Recount => self.flights.recount(),
             Ask::Fees(reply) => _ = reply.send(self.fees().await),
             Ask::Mind(nonce, hash) => {
                 if let Err(error) = self.mind(nonce, hash).await {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::{
-    BurnedGas, PaymentId,
+    BurnedGas, PaymentId, SettlementGas,
     facilitator::chain::{
         events::Receipt,
         node::{CONTRACT_GAS, Node, RpcError},
@@ -40,31 +40,41 @@ pub(super) struct Gas {
     signer: Address,
     seen: Mutex<Option<Seen>>,
     again: Notify,
-    burned: Mutex<Burned>,
+    /// Gas burned by reverted transactions.
+    burned: Mutex<Counted<BurnedGas>>,
+    /// Gas used by successful transactions. Apart from the reverted ones, of which many successful ones would otherwise
+    /// push out the last.
+    used: Mutex<Counted<SettlementGas>>,
 }
 
-/// Gas burned by reverted transactions, and used by successful ones beyond an ordinary settlement.
-#[derive(Debug, Default)]
-struct Burned {
+/// Gas of transactions, each counted once.
+#[derive(Debug)]
+struct Counted<G> {
     /// The transactions counted last. Each is looked up again until its block will stay.
-    counted: VecDeque<B256>,
-    /// Amounts of reverted transactions that were not taken yet.
-    of: HashMap<PaymentId, BurnedGas>,
-    /// Amounts of successful transactions that were not taken yet.
-    excess: HashMap<PaymentId, BurnedGas>,
+    transactions: VecDeque<B256>,
+    /// Gas that was not taken yet.
+    of: HashMap<PaymentId, G>,
 }
 
-impl Burned {
-    /// Records that a transaction is counted. Returns false if it was counted before.
-    fn count(&mut self, transaction: B256) -> bool {
-        if self.counted.contains(&transaction) {
-            return false;
+impl<G> Default for Counted<G> {
+    fn default() -> Self {
+        Self { transactions: VecDeque::new(), of: HashMap::new() }
+    }
+}
+
+impl<G> Counted<G> {
+    /// Counts the gas of a transaction, unless it was counted before.
+    fn add(&mut self, payment: PaymentId, transaction: B256, gas: G) {
+        if self.transactions.contains(&transaction) {
+            return;
         }
-        if self.counted.len() >= MOST_COUNTED {
-            self.counted.pop_front();
+        if self.transactions.len() >= MOST_COUNTED {
+            self.transactions.pop_front();
         }
-        self.counted.push_back(transaction);
-        true
+        self.transactions.push_back(transaction);
+        if self.of.len() < MOST_COUNTED {
+            self.of.insert(payment, gas);
+        }
     }
 }
 
@@ -85,7 +95,7 @@ impl Seen {
 impl Gas {
     /// Watches the balance of `signer` until the returned value is dropped.
     pub(super) fn watch(node: Arc<Node>, signer: Address) -> Arc<Self> {
-        let gas = Arc::new(Self { signer, seen: Mutex::default(), again: Notify::new(), burned: Mutex::default() });
+        let gas = Arc::new(Self { signer, seen: Mutex::default(), again: Notify::new(), burned: Mutex::default(), used: Mutex::default() });
         tokio::spawn(watch(Arc::downgrade(&gas), node));
         gas
     }
@@ -105,33 +115,22 @@ impl Gas {
 
     /// Counts the gas burned by a reverted transaction, once.
     pub(super) fn reverted(&self, payment: PaymentId, receipt: &Receipt) {
-        let mut burned = self.burned.lock().unwrap_or_else(PoisonError::into_inner);
-        if !burned.count(receipt.transaction_hash) {
-            return;
-        }
+        let gas = cost(receipt.gas_used.to(), receipt);
+        self.burned.lock().unwrap_or_else(PoisonError::into_inner).add(payment, receipt.transaction_hash, gas);
+    }
+
+    /// Counts the gas that a successful transaction has used, once. `by_contract` says whether the payer can choose how
+    /// much that is.
+    pub(super) fn settled(&self, payment: PaymentId, receipt: &Receipt, by_contract: bool) {
         let gas: u64 = receipt.gas_used.to();
-        let wei = u128::from(gas).saturating_mul(receipt.effective_gas_price.to());
-        if burned.of.len() < MOST_COUNTED {
-            burned.of.insert(payment, BurnedGas { gas, wei });
-        }
+        let excess = if by_contract { gas.saturating_sub(BurnedGas::ORDINARY) } else { 0 };
+        let used = SettlementGas { ordinary: cost(gas - excess, receipt), excess: cost(excess, receipt) };
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).add(payment, receipt.transaction_hash, used);
     }
 
-    /// Counts the gas that a successful transaction has used beyond an ordinary settlement, once.
-    pub(super) fn paid(&self, payment: PaymentId, receipt: &Receipt) {
-        let gas = receipt.gas_used.to::<u64>().saturating_sub(BurnedGas::ORDINARY);
-        if gas == 0 {
-            return;
-        }
-        let mut burned = self.burned.lock().unwrap_or_else(PoisonError::into_inner);
-        if burned.count(receipt.transaction_hash) && burned.excess.len() < MOST_COUNTED {
-            let wei = u128::from(gas).saturating_mul(receipt.effective_gas_price.to());
-            burned.excess.insert(payment, BurnedGas { gas, wei });
-        }
-    }
-
-    /// Takes the gas that a successful settlement has used beyond an ordinary one and that was not taken before.
-    pub(super) fn take_excess(&self, payment: &PaymentId) -> Option<BurnedGas> {
-        self.burned.lock().unwrap_or_else(PoisonError::into_inner).excess.remove(payment)
+    /// Takes the gas that a successful settlement has used and that was not taken before.
+    pub(super) fn take_used(&self, payment: &PaymentId) -> Option<SettlementGas> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).of.remove(payment)
     }
 
     /// Takes the gas burned for a payment that was not taken before.
@@ -165,6 +164,11 @@ impl Gas {
         *self.seen() = Some(seen);
         Ok(())
     }
+}
+
+/// Returns an amount of gas with its cost at the price of the transaction with this receipt.
+fn cost(gas: u64, receipt: &Receipt) -> BurnedGas {
+    BurnedGas { gas, wei: u128::from(gas).saturating_mul(receipt.effective_gas_price.to()) }
 }
 
 async fn watch(gas: Weak<Gas>, node: Arc<Node>) {

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_base::exact;
 use tollhouse_protocol::limits::TABLE;
 
 use crate::{
@@ -102,7 +103,9 @@ fn failed(error: &Value) -> Markup {
 }
 
 fn result(run: &Value) -> Markup {
-    let text = serde_json::to_string_pretty(&run["result"]).unwrap_or_default();
+    // The run has the text of its result.
+    let json = run["result"].as_str().unwrap_or("null");
+    let text = exact::pretty(json).unwrap_or_else(|_| json.to_owned());
     let left = text.chars().count().saturating_sub(RESULT_CHARS);
     html! {
         p { "It answered, with status " (run["status"]) "." }

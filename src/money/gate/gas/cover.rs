@@ -1,0 +1,60 @@
+//! Whether a payment covers the gas of its settlement.
+
+use tollhouse_tool::MicroUsd;
+
+use crate::{Payment, x402::signed::Signed};
+
+/// Whether a payment covers the gas of its settlement, as far as the host knows before the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::gate) enum GasCover {
+    /// It does, or somebody else pays the gas.
+    Full,
+    /// It is less than the least amount that does.
+    TooLittle,
+    /// The charge is set by the run.
+    Unknown,
+}
+
+impl GasCover {
+    /// Compares a payment with the least amount that covers the gas. Zero means that every amount does.
+    pub(in crate::gate) fn of(payment: &Payment, least: MicroUsd) -> Self {
+        match &payment.signed {
+            _ if is_underpaid(payment, least) => Self::TooLittle,
+            Signed::Permit { .. } if !least.is_zero() => Self::Unknown,
+            Signed::Permit { .. } | Signed::Transfer { .. } | Signed::Transaction(_) => Self::Full,
+        }
+    }
+
+    /// Returns whether the limits on gas of underpaid settlements apply. A payer whose charge is not known yet is held to
+    /// them once one of its settlements was underpaid.
+    pub(super) fn is_limited(self, has_underpaid: bool) -> bool {
+        match self {
+            Self::Full => false,
+            Self::TooLittle => true,
+            Self::Unknown => has_underpaid,
+        }
+    }
+}
+
+/// Returns whether the amount that is asked for, or was charged, is below the least amount that covers the gas.
+pub(in crate::gate) fn is_underpaid(payment: &Payment, least: MicroUsd) -> bool {
+    // The server's requirements, not the text that the payer has signed.
+    let amount = payment.asked().parse().ok().and_then(|atomic| payment.asset.worth(atomic));
+    amount.is_some_and(|amount| amount < least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Payer;
+
+    #[test]
+    fn amount_below_the_least_one_does_not_cover_the_gas() {
+        // It pays a cent.
+        let payment = Payer::new(1).payment(1);
+        for (least, cover) in [(10_001, GasCover::TooLittle), (10_000, GasCover::Full), (0, GasCover::Full)] {
+            let least = MicroUsd(least);
+            assert_eq!((GasCover::of(&payment, least), is_underpaid(&payment, least)), (cover, cover == GasCover::TooLittle), "{least}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Settlements that bring less than their gas costs.
+
+use super::*;
+
+fn underpaying(caller: GasCaller) -> GasCaller {
+    GasCaller { cover: GasCover::TooLittle, ..caller }
+}
+
+/// Regression test: a key paid a millionth of a dollar for each settlement of 69,000 gas, without limit.
+#[tokio::test(start_paused = true)]
+async fn gas_of_underpaid_settlements_is_limited_for_those_who_underpay_alone() {
+    let some = NonZeroU64::new;
+    let only = |of_payer, of_address, of_builder, of_all| {
+        let (of_payer, of_address) = (some(of_payer), some(of_address));
+        GasMeter::new(GasLimits { of_payer, of_address, of_builder: some(of_builder), of_all: some(of_all), reverts: None })
+    };
+    let (first, known) = (burner_at("a", 1), GasCaller { is_customer: true, ..burner_at("a", 1) });
+    for (meter, is_for_customers) in
+        [(only(1_000, 0, 0, 0), true), (only(0, 1_000, 0, 0), false), (only(0, 0, 1_000, 0), true), (only(0, 0, 0, 1_000), true)]
+    {
+        underpay(&meter, &first, 400);
+        assert_eq!(bound(meter.hold(underpaying(first.clone()), KEY)), None);
+        underpay(&meter, &first, 600);
+        assert_eq!(bound(meter.hold(underpaying(first.clone()), KEY)), Some(Bound::Underpaid));
+        assert_eq!(bound(meter.hold(underpaying(known.clone()), KEY)).is_some(), is_for_customers);
+        for paid in [first.clone(), known.clone()] {
+            assert_eq!(bound(meter.hold(paid.clone(), KEY)), None, "who pays enough is served");
+            assert_eq!(bound(meter.hold(paid, TriedGas { limit: 30, by_contract: true })), None);
+        }
+        assert_eq!((meter.last_hour(), meter.reverts_of("a")), (0, 0));
+        advance(WINDOW + WINDOW / 12).await;
+        assert_eq!(bound(meter.hold(underpaying(first.clone()), KEY)), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn underpaid_runs_under_way_count_and_leave_half_to_customers() {
+    let (meter, fresh) = (meter(0, 0, 1_000, 0), underpaying(burner_at("a", 1)));
+    let first = meter.hold(fresh.clone(), KEY).unwrap();
+    assert_eq!(bound(meter.hold(fresh.clone(), KEY)), Some(Bound::Underpaid), "half is for customers");
+    assert!(meter.keeps_to_customers(&burner("c", "d").burner));
+    let known = underpaying(customer("c", "d"));
+    let holds: Vec<_> = (0..2).map(|_| meter.hold(known.clone(), KEY).unwrap()).collect();
+    assert_eq!(bound(meter.hold(known.clone(), KEY)), Some(Bound::Underpaid));
+    assert_eq!(bound(meter.hold(burner("e", "f"), KEY)), None);
+    drop((first, holds));
+    assert_eq!(bound(meter.hold(fresh, KEY)), None);
+    meter.forget_quiet();
+    assert!(meter.state().payers.is_empty() && meter.state().addresses.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn burned_gas_leaves_less_to_underpaid_settlements() {
+    let meter = meter(0, 0, 1_000, 0);
+    burn(&meter, &burner("a", "b"), 300);
+    underpay(&meter, &burner("a", "b"), 700);
+    let known = customer("c", "d");
+    assert_eq!(bound(meter.hold(underpaying(known.clone()), KEY)), Some(Bound::Underpaid));
+    assert_eq!(bound(meter.hold(known, KEY)), None);
+    assert!(!meter.is_high() && meter.is_underpaid_high());
+}
+
+#[tokio::test(start_paused = true)]
+async fn charge_that_the_run_sets_is_limited_once_its_payer_has_underpaid() {
+    let (meter, metered) = (meter(1_000, 0, 0, 0), |payer| GasCaller { cover: GasCover::Unknown, ..burner(payer, "b") });
+    assert_eq!(bound(meter.hold(metered("a"), KEY)), None);
+    underpay(&meter, &burner("a", "b"), 1_000);
+    assert_eq!(bound(meter.hold(metered("a"), KEY)), Some(Bound::Underpaid));
+    assert_eq!(bound(meter.hold(metered("c"), KEY)), None);
+    assert_eq!(bound(meter.hold(burner("a", "b"), KEY)), None, "a price that covers the gas");
+}
