@@ -140,7 +140,6 @@ pub struct ToolInput(pub Value);
 
 /// Success, without further data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Ok")]
 pub struct OkResponse {
     /// Always true.
     pub ok: True,

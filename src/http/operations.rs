@@ -26,9 +26,9 @@ const MOST_COUNTED: usize = 10_000;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/health", "getHealth", "what is in force, and what there is", health).answers("Health"),
-        open::get("/health/live", "isLive", "whether the process answers", live).answers("Ok"),
+        open::get("/health/live", "isLive", "whether the process answers", live).answers("OkResponse"),
         open::get("/health/ready", "isReady", "whether the host takes calls: the store commits and is heard, and workers start", ready)
-            .answers("Ok"),
+            .answers("OkResponse"),
     ]
 }
 
