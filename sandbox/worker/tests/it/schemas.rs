@@ -264,7 +264,8 @@ fn a_rewritten_pattern_keeps_its_name_its_neighbors_and_its_references() {
 fn a_reference_to_a_name_with_a_space_is_found() {
     let names = ["My Tool", "caf\u{e9}", "a^b|c", "\"<>`{}\\[]", "50%"];
     let references = names.map(|name| format!("#/$defs/{name}"));
-    for reference in references.iter().map(String::as_str).chain(["#/definitions/My Tool", "#/$defs/My%20Tool", "of tools#/$defs/My Tool"]) {
+    for reference in references.iter().map(String::as_str).chain(["#/definitions/My Tool", "#/$defs/My%20Tool", "of tools#/$defs/My Tool"])
+    {
         let schema = json!({
             "$id": "of tools", "$ref": reference,
             "definitions": { "My Tool": { "type": "integer" } },

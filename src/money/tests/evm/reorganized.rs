@@ -118,8 +118,7 @@ async fn reorganized_payment_that_somebody_else_sends_is_settled_again() {
 #[tokio::test]
 async fn authorization_that_is_gone_or_expired_stays_reorganized() {
     let another = paid(&Payer::new(1).address(), PRICE.0);
-    for (spent, hours, loss) in
-        [(Some(cancelled()), 0, Loss::Canceled), (Some(another), 0, Loss::UsedElsewhere), (None, 2, Loss::Expired)]
+    for (spent, hours, loss) in [(Some(cancelled()), 0, Loss::Canceled), (Some(another), 0, Loss::UsedElsewhere), (None, 2, Loss::Expired)]
     {
         let Dropped { bench, node, gate, receipt, transaction, .. } = dropped().await;
         {
