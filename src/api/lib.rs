@@ -4,6 +4,9 @@
 //! rejects unknown fields, a response type ignores them, so that a client works with a newer host. [`schemas`] returns the schemas of
 //! all types.
 //!
+//! Times and amounts have types of their own here: those of the host come with its store, and with a maximum price that sums exceed.
+//! Results are a [`Value`](serde_json::Value), which rounds numbers to 64 bits. The text of a response has all digits.
+//!
 //! This crate does no IO.
 
 #![warn(missing_docs)]

@@ -140,3 +140,15 @@ fn absent_and_null_are_told_apart() {
         assert_eq!(rewrite::<Payment>(json.clone()).unwrap(), json);
     }
 }
+
+#[test]
+fn settlement_after_a_reorganization_is_read_in_each_state() {
+    let since = "2026-11-22T09:58:03.000Z";
+    for settlement in [
+        json!({ "state": "reorganized", "transaction": "0x1", "since": since }),
+        json!({ "state": "reorganized", "transaction": "0x1", "since": since, "lost": "usedElsewhere" }),
+        json!({ "state": "settled", "transaction": "0x2", "since": since, "former": ["0x1"] }),
+    ] {
+        assert_eq!(rewrite::<Reorganization>(settlement.clone()).unwrap(), settlement);
+    }
+}
