@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use tollhouse_api::{SimulatedBalance, True};
 use tollhouse_front::{Code, Fault, body::SMALL_BODY_BYTES};
 use tollhouse_money::{Asset, Ledger, Network};
 use tollhouse_tool::MicroUsd;
@@ -32,18 +32,21 @@ pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];
     vec![
         open::post("/dev/faucet", "fundAddress", "play money, where the simulated ledger settles", faucet)
-            .takes("FaucetDraft")
-            .answers("LedgerBalance")
+            .takes("FaucetRequest")
+            .answers("SimulatedBalance")
             .fails(&refused),
         open::get("/dev/faucet", "getBalance", "what an address has on the simulated ledger", balance)
             .query(&["address", "network", "asset"])
-            .answers("LedgerBalance")
+            .answers("SimulatedBalance")
             .fails(&refused),
     ]
 }
 
 /// `POST /dev/faucet`: credits play money, if the facilitator is the simulated ledger.
-async fn faucet(State(ledger): State<Option<Arc<Ledger>>>, Body(faucet): Body<Faucet, SMALL_BODY_BYTES>) -> Result<Json<Value>, Fault> {
+async fn faucet(
+    State(ledger): State<Option<Arc<Ledger>>>,
+    Body(faucet): Body<Faucet, SMALL_BODY_BYTES>,
+) -> Result<Json<SimulatedBalance>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
     let balance = ledger.faucet_of(asset, &faucet.address, faucet.amount_usd).await?;
@@ -59,7 +62,10 @@ struct Address {
 }
 
 /// `GET /dev/faucet?address=…`: returns the balance of an address.
-async fn balance(State(ledger): State<Option<Arc<Ledger>>>, QueryParams(query): QueryParams<Address>) -> Result<Json<Value>, Fault> {
+async fn balance(
+    State(ledger): State<Option<Arc<Ledger>>>,
+    QueryParams(query): QueryParams<Address>,
+) -> Result<Json<SimulatedBalance>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, query.network.as_deref(), query.asset.as_deref())?;
     let balance = ledger.told_balance(asset, &query.address).await?;
@@ -80,9 +86,15 @@ fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<
     }
 }
 
-fn told(asset: &Asset, address: &str, balance: MicroUsd) -> Json<Value> {
-    let network = asset.network.caip2;
-    Json(json!({ "ok": true, "simulated": true, "network": network, "asset": asset.address, "address": address, "balanceUsd": balance }))
+fn told(asset: &Asset, address: &str, balance: MicroUsd) -> Json<SimulatedBalance> {
+    Json(SimulatedBalance {
+        ok: True,
+        simulated: True,
+        network: asset.network.caip2.to_owned(),
+        asset: asset.address.to_owned(),
+        address: address.to_owned(),
+        balance_usd: tollhouse_api::MicroUsd(balance.0),
+    })
 }
 
 fn no_ledger() -> Fault {

@@ -33,11 +33,11 @@ impl Subject for Verdict {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/admin/policy", "getPolicy", "the policy in force, with its revision as `ETag`", policy).answers("PolicyAnswer"),
+        get("/ai/admin/policy", "getPolicy", "the policy in force, with its revision as `ETag`", policy).answers("PolicyResponse"),
         put("/ai/admin/policy", "setPolicy", "replaces the policy whole", set_policy)
             .heeds(&["If-Match"])
             .takes("PolicyDraft")
-            .answers("PolicyAnswer")
+            .answers("PolicyResponse")
             .fails(&[Code::InvalidPolicy, Code::RevisionChanged]),
         post(
             "/ai/admin/policy/check",
@@ -46,9 +46,9 @@ pub(super) fn routes() -> Vec<Route> {
             check_policy,
         )
         .takes("PolicyDraft")
-        .answers("PolicyChecked")
+        .answers("PolicyCheckResponse")
         .fails(&[Code::InvalidPolicy]),
-        get("/ai/admin/endpoints", "listAllEndpoints", "all endpoints in brief, by slug", list).answers("BriefPage"),
+        get("/ai/admin/endpoints", "listAllEndpoints", "all endpoints in brief, by slug", list).answers("EndpointSummaryPage"),
         get(
             "/ai/admin/reviews",
             "listReviews",
@@ -59,9 +59,9 @@ pub(super) fn routes() -> Vec<Route> {
         post("/ai/admin/reviews/{slug}", "decideReview", "decides on an endpoint", decide)
             .heeds(&["If-Match"])
             .takes("ReviewVerdict")
-            .answers("EndpointOwned")
+            .answers("OwnEndpointResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownEndpoint, Code::NothingToReview, Code::RevisionChanged]),
-        post("/ai/admin/rescan", "rescan", "scans builders' endpoints by the rules in force", rescan).answers("Rescanned"),
+        post("/ai/admin/rescan", "rescan", "scans builders' endpoints by the rules in force", rescan).answers("RescanResponse"),
     ]
 }
 

@@ -53,21 +53,21 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/builders/register", "registerBuilder", "makes a builder; priced and paid like a tool", register)
             .heeds(OF_PAYERS)
-            .takes("Applicant")
-            .answers("Registered")
+            .takes("RegistrationRequest")
+            .answers("RegistrationResponse")
             .fails(&[Code::InvalidRegistration])
             .fails(OF_PAYMENTS),
-        get("/ai/builders/me", "getBuilder", "the builder's own record", me).answers("BuilderAnswer"),
+        get("/ai/builders/me", "getBuilder", "the builder's own record", me).answers("BuilderResponse"),
         post("/ai/builders/keys", "rotateBuilderKey", "a new key, shown once; the old one is worth nothing from now on", rotate)
-            .answers("BuilderKey")
+            .answers("BuilderKeyResponse")
             .fails(&[Code::ChangedMeanwhile]),
         get("/ai/builders/endpoints", "listOwnEndpoints", "the builder's endpoints, in whatever state, by slug; for admins all", endpoints)
-            .answers("BriefPage"),
+            .answers("EndpointSummaryPage"),
         get("/ai/admin/builders", "listBuilders", "all builders, the oldest first, with what they have and earn", list)
             .answers("BuilderPage"),
         post("/ai/admin/builders/{id}", "judgeBuilder", "suspends a builder, or restores them", judge)
             .takes("BuilderVerdict")
-            .answers("BuilderAnswer")
+            .answers("BuilderResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownBuilder, Code::WrongState, Code::ChangedMeanwhile]),
     ]
 }

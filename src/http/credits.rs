@@ -49,18 +49,19 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/credits", "mintCredit", "mints a credit, whose token is shown this once, or adds to one", mint)
             .heeds(&["Idempotency-Key"])
-            .takes("CreditDraft")
-            .answers("CreditMinted")
+            .takes("MintCreditRequest")
+            .answers("MintCreditResponse")
             .fails(&[Code::InvalidCredit, Code::UnknownCredit, Code::CreditRevoked, Code::PaymentReused]),
-        get("/ai/credits", "readCredits", "a credit with its movements, newest first; for admins all credits", read).answers("CreditRead"),
+        get("/ai/credits", "readCredits", "a credit with its movements, newest first; for admins all credits", read)
+            .answers("CreditsResponse"),
         put("/ai/credits/budget", "setBudget", "sets the whole budget of a credit: its holder's own, or the admin's", set_budget)
             .heeds(&["If-Match"])
             .takes("Budget")
-            .answers("CreditAnswer")
+            .answers("CreditResponse")
             .fails(&[Code::InvalidCredit, Code::RevisionChanged]),
         post("/ai/admin/credits/{id}", "judgeCredit", "revokes a credit, or restores it", decide)
             .takes("CreditVerdict")
-            .answers("CreditAnswer")
+            .answers("CreditResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownCredit, Code::CreditRevoked, Code::WrongState]),
     ]
 }

@@ -51,10 +51,10 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/openapi.json", "getOpenApi", "what agents ask for, and the tools called most, in OpenAPI with prices", openapi)
             .query(&["tools", "tag", "after"])
-            .answers("OpenApi")
+            .answers("OpenApiDocument")
             .heeds(KEPT),
         open::get("/docs/openapi.json", "getWholeOpenApi", "every operation of the host in OpenAPI, management included", whole)
-            .answers("OpenApi")
+            .answers("OpenApiDocument")
             .heeds(KEPT),
         open::get("/.well-known/x402", "getResources", "the addresses of the paid tools", well_known)
             .query(&["after"])

@@ -32,12 +32,12 @@ use super::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/endpoints/check", "checkEndpoint", "what an upload would come to; nothing of it is stored", check)
-            .takes("EndpointCheck")
-            .answers("EndpointChecked")
+            .takes("EndpointCheckRequest")
+            .answers("EndpointCheckResponse")
             .fails(OF_UPLOADS),
         post("/ai/endpoints/{slug}/run", "runEndpoint", "runs a draft, or a version that is kept, for nothing", run)
-            .takes("DryRun")
-            .answers("DryRunEnded")
+            .takes("DryRunRequest")
+            .answers("DryRunResponse")
             .fails(OF_UPLOADS)
             .fails(&[Code::InvalidMember, Code::InvalidInput, Code::UnknownVersion, Code::UnderReview, Code::SecretsUnavailable]),
     ]

@@ -106,24 +106,23 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/endpoints/create", "createEndpoint", "publishes an endpoint", create)
             .takes("EndpointDraft")
-            .answers("EndpointChanged")
+            .answers("EndpointChangeResponse")
             .fails(OF_UPLOADS),
         get("/ai/endpoints/{slug}", "inspectEndpoint", "its record; for its owner all of it but the source", inspect)
-            .answers("EndpointInspected")
+            .answers("EndpointResponse")
             .fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::UnknownEndpoint]),
         patch("/ai/endpoints/{slug}", "updateEndpoint", "changes it", update)
             .heeds(&["If-Match"])
             .takes("EndpointPatch")
-            .answers("EndpointChanged")
+            .answers("EndpointChangeResponse")
             .fails(OF_UPLOADS)
             .fails(&[Code::UnknownVersion, Code::RevisionChanged, Code::UnderReview, Code::TakenDown]),
-        delete("/ai/endpoints/{slug}", "deleteEndpoint", "removes it", remove).heeds(&["If-Match"]).answers("EndpointDeleted").fails(&[
-            Code::RevisionChanged,
-            Code::TakenDown,
-            Code::TooManyEndpoints,
-        ]),
+        delete("/ai/endpoints/{slug}", "deleteEndpoint", "removes it", remove)
+            .heeds(&["If-Match"])
+            .answers("DeleteEndpointResponse")
+            .fails(&[Code::RevisionChanged, Code::TakenDown, Code::TooManyEndpoints]),
         get("/ai/endpoints/{slug}/source", "getSource", "a version's handler as it was uploaded", source)
-            .answers("EndpointSource")
+            .answers("EndpointSourceResponse")
             .fails(&[Code::UnknownVersion]),
     ]
 }

@@ -42,7 +42,7 @@ struct Invoke<I> {
 
 pub(super) fn routes() -> Vec<Route> {
     let invoke = open::post("/ai/invoke", "invokeTool", "calls a tool by its slug; answers result and receipt", invoke);
-    let invoke = invoke.heeds(tools::OF_PAYERS).takes("Invoke").answers("Invoked").streams().for_agents();
+    let invoke = invoke.heeds(tools::OF_PAYERS).takes("InvokeRequest").answers("InvokeResponse").streams().for_agents();
     vec![invoke.fails(tools::OF_PAYMENTS).fails(tools::OF_CALLS).fails(&[Code::InvalidMember, Code::StreamingRequired])]
 }
 

@@ -139,8 +139,8 @@ pub fn managed_rows() -> Vec<Row> {
 pub fn rows() -> Vec<Row> {
     let mcp = Row {
         subject: "tools",
-        takes: Some("JsonRpc"),
-        answers: Answers::Json("JsonRpc"),
+        takes: Some("JsonRpcMessage"),
+        answers: Answers::Json("JsonRpcMessage"),
         streams: true,
         for_agents: true,
         fails: vec![Code::Forbidden, Code::NotFound, Code::NotAcceptable],
@@ -175,6 +175,12 @@ pub fn routes(services: Services) -> Routes {
 mod tests {
     use std::collections::BTreeSet;
 
+    use serde_json::json;
+    use tollhouse_api::SettlementLoss;
+    use tollhouse_base::clock::Timestamp;
+    use tollhouse_money::Loss;
+    use tollhouse_tool::{HandlerType, MicroUsd, UsdChange};
+
     use super::{documents::PARTS, *};
 
     #[test]
@@ -198,5 +204,45 @@ mod tests {
         let asked: BTreeSet<_> = rows.iter().flat_map(|row| row.query.iter().chain(row.headers)).copied().collect();
         let idle: Vec<_> = PARTS.parameters.keys().filter(|name| !asked.contains(name.as_str())).collect();
         assert!(idle.is_empty(), "no operation reads {idle:?}");
+    }
+
+    #[test]
+    fn every_reference_in_the_document_resolves() {
+        fn check(value: &Value, document: &Value) {
+            match value {
+                Value::Object(members) => members.iter().for_each(|(name, value)| match value.as_str() {
+                    Some(to) if name == "$ref" => assert!(document.pointer(to.trim_start_matches('#')).is_some(), "{to}"),
+                    _ => check(value, document),
+                }),
+                Value::Array(items) => items.iter().for_each(|item| check(item, document)),
+                _ => {}
+            }
+        }
+        let document = described();
+        check(&document, &document);
+    }
+
+    #[test]
+    fn scalars_of_the_api_are_written_as_the_host_writes_them() {
+        for at in [0, 951_782_400_001, 1_795_341_483_120, 253_402_207_200_000] {
+            assert_eq!(tollhouse_api::Timestamp(at).to_string(), Timestamp(at).to_string());
+        }
+        for amount in [0, 1, 10_000, 1_500_000, 2_000_000, MicroUsd::MAX.0] {
+            assert_eq!(json!(tollhouse_api::MicroUsd(amount)), json!(MicroUsd(amount)));
+        }
+        for change in [-2_000_000, -1_500_000, -1, 0, 10] {
+            assert_eq!(json!(tollhouse_api::UsdChange(change)), json!(UsdChange(change)));
+        }
+        for handler_type in HandlerType::all() {
+            let read: tollhouse_api::HandlerType = serde_json::from_value(json!(handler_type)).unwrap();
+            assert_eq!(json!(read), json!(handler_type));
+        }
+        for (loss, told) in [
+            (Loss::Canceled, SettlementLoss::Canceled),
+            (Loss::UsedElsewhere, SettlementLoss::UsedElsewhere),
+            (Loss::Expired, SettlementLoss::Expired),
+        ] {
+            assert_eq!(json!(told), json!(loss));
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
+use tollhouse_api::{OkResponse, True};
 use tollhouse_front::{Code, Fault};
 use tollhouse_money as money;
 use tollhouse_store::{Batch, Durability, Size, Space, Store, StoreError};
@@ -25,19 +26,19 @@ const MOST_COUNTED: usize = 10_000;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/health", "getHealth", "what is in force, and what there is", health).answers("Health"),
-        open::get("/health/live", "isLive", "whether the process answers", live).answers("Ok"),
+        open::get("/health/live", "isLive", "whether the process answers", live).answers("OkResponse"),
         open::get("/health/ready", "isReady", "whether the host takes calls: the store commits and is heard, and workers start", ready)
-            .answers("Ok"),
+            .answers("OkResponse"),
     ]
 }
 
 /// Responds if the process is running.
-async fn live() -> Json<Value> {
-    Json(json!({ "ok": true }))
+async fn live() -> Json<OkResponse> {
+    Json(OkResponse { ok: True })
 }
 
 /// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
-async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, Fault> {
+async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<OkResponse>, Fault> {
     takes_commits(&*operating.store, COMMITS_WITHIN).await?;
     if operating.replica.is_fenced() {
         return Err(StoreError::Away("other hosts of the store are not heard of".to_owned()).into());
@@ -51,7 +52,7 @@ async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, F
     if operating.pool.cannot_start() {
         return Err(Fault::new(Code::Busy, "no worker can be started; `sandbox.startsFail` of `/health` says why"));
     }
-    Ok(Json(json!({ "ok": true })))
+    Ok(Json(OkResponse { ok: True }))
 }
 
 /// Returns an error while the store rejects commits or does not complete one in time, because no payment could be

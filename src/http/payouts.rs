@@ -33,24 +33,24 @@ pub(super) fn routes() -> Vec<Route> {
             "where payouts go, `null` before it was said; and what waits for one",
             settings,
         )
-        .answers("PayoutSettingsAnswer"),
+        .answers("PayoutSettingsResponse"),
         post("/ai/builders/payout-settings", "setPayoutSettings", "says where payouts go", set)
             .heeds(&["If-Match"])
             .takes("PayoutSettingsDraft")
-            .answers("PayoutSettingsAnswer")
+            .answers("PayoutSettingsResponse")
             .fails(&[Code::InvalidPayout, Code::RevisionChanged]),
         get("/ai/builders/payouts", "listPayouts", "the builder's packets, newest first", list).answers("PayoutPage"),
         post("/ai/builders/payouts", "makePayout", "makes a packet of all that waits", pay_out)
-            .answers("PayoutMade")
+            .answers("CreatePayoutResponse")
             .fails(&[Code::PayoutSettingsMissing, Code::BelowMinimum]),
         get("/ai/builders/payouts/{id}", "getPayout", "one packet, with its receipts", one)
-            .answers("PayoutReceipts")
+            .answers("PayoutReceiptPage")
             .fails(&[Code::UnknownPayout]),
         get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders, and how many there are of each state", list_all)
-            .answers("PayoutPageOfAll"),
+            .answers("AllPayoutsPage"),
         post("/ai/admin/payouts/{id}", "decidePayout", "decides on a packet", decide)
             .takes("PayoutVerdict")
-            .answers("PayoutAnswer")
+            .answers("PayoutResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownPayout, Code::WrongState]),
     ]
 }

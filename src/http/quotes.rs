@@ -70,17 +70,17 @@ pub(super) fn routes() -> Vec<Route> {
     let of_sellers = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
     vec![
         open::post("/ai/quote", "quoteTool", "a price of a tool that holds for a while, named by `X-Quote-Id`", tool)
-            .takes("QuoteDraft")
+            .takes("QuoteRequest")
             .answers("Quote")
             .for_agents()
             .fails(OF_WAYS),
         open::post("/ai/conversion/quote", "quoteConversion", "the way from what a payer holds to what a tool is paid in", conversion)
-            .takes("ConversionDraft")
-            .answers("Conversion")
+            .takes("ConversionRequest")
+            .answers("ConversionQuote")
             .for_agents()
             .fails(OF_WAYS),
         open::post("/x402/quote", "quoteSeller", "what an external seller asks for", seller)
-            .takes("SellerDraft")
+            .takes("SellerQuoteRequest")
             .answers("SellerQuote")
             .for_agents()
             .fails(&of_sellers)

@@ -25,16 +25,16 @@ const OF_BUYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Cred
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/ai/receipts/{id}", "getReceipt", "a signed receipt", receipt)
-            .answers("ReceiptAnswer")
+            .answers("ReceiptResponse")
             .for_agents()
             .fails(&[Code::UnknownReceipt]),
         open::get("/ai/payments/{id}", "getPayment", "what became of a payment", payment)
-            .answers("PaymentAnswer")
+            .answers("PaymentResponse")
             .heeds(OF_BUYERS)
             .for_agents()
             .fails(&[Code::UnknownPayment]),
         open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks)
-            .answers("KeySet")
+            .answers("JsonWebKeySet")
             .for_agents(),
     ]
 }

@@ -38,7 +38,7 @@ impl Subject for Asked {
 
 pub(super) fn routes() -> Vec<Route> {
     let give = post("/ai/admin/refunds", "giveRefund", "gives back what a receipt paid, or a part of it", give);
-    let give = give.heeds(&["Idempotency-Key"]).takes("RefundDraft").answers("RefundGiven");
+    let give = give.heeds(&["Idempotency-Key"]).takes("RefundRequest").answers("RefundResponse");
     let refused = [Code::InvalidRefund, Code::UnknownReceipt, Code::NotRefundable, Code::RefundTooLarge, Code::PaymentReused];
     vec![give.fails(&refused).fails(&[Code::UnknownCredit, Code::CreditRevoked])]
 }

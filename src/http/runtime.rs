@@ -16,7 +16,7 @@ use super::{
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the sandbox did for each endpoint since the process started, first for those that took most of its processor time";
-    vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("Runtime")]
+    vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("RuntimeStats")]
 }
 
 #[derive(Deserialize)]

@@ -24,7 +24,7 @@ const LIMITS: &[&str] = &[
 
 pub(super) fn routes() -> Vec<Route> {
     let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "what is not published here", policy);
-    vec![policy.answers("SafetyPolicy").for_agents()]
+    vec![policy.answers("SafetyPolicyResponse").for_agents()]
 }
 
 /// Returns the policy in force.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, json};
-use tollhouse_capability::secret::{SecretError, SecretName, Visibility};
+use tollhouse_api::{KeyRotation, KeyRotationResponse, RemoveSecretResponse, True};
+use tollhouse_capability::secret::{Rotated, SecretError, SecretName, Visibility};
 use tollhouse_front::{Code, Fault};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
@@ -44,14 +45,14 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/endpoints/{slug}/secrets", "listSecrets", "the names of its secrets", list).answers("SecretList"),
         post("/ai/endpoints/{slug}/secrets", "setSecret", "sets or replaces a secret", set)
-            .takes("NewSecret")
-            .answers("SecretSet")
+            .takes("SetSecretRequest")
+            .answers("SecretResponse")
             .fails(&[Code::InvalidSecret, Code::SecretsUnavailable]),
         delete("/ai/endpoints/{slug}/secrets", "removeSecret", "removes the secret that `name` names", remove)
-            .answers("SecretRemoved")
+            .answers("RemoveSecretResponse")
             .fails(&[Code::UnknownSecret]),
         post("/ai/admin/secrets/rotate", "rotateMasterKey", "rotates the master key", rotate)
-            .answers("Rotation")
+            .answers("KeyRotationResponse")
             .fails(&[Code::MasterKeyGiven, Code::SecretsUnavailable]),
     ]
 }
@@ -83,7 +84,7 @@ struct BuilderParam {
     name: String,
 }
 
-async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
+async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealing>>) -> Result<Json<RemoveSecretResponse>, Fault> {
     let endpoint = &managed.shown.endpoint;
     let unknown = || Fault::from(Code::UnknownSecret);
     let name: SecretName = managed.asked.name.parse().map_err(|_| unknown())?;
@@ -91,11 +92,12 @@ async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealin
     let removed = sealing.secrets.remove(&endpoint.into(), &name).await;
     retire(&sealing, endpoint, &removed);
     removed?;
-    Ok(Json(json!({ "ok": true, "removed": true, "name": name })))
+    Ok(Json(RemoveSecretResponse { ok: True, removed: True, name: name.as_str().to_owned() }))
 }
 
-async fn rotate(_: Admin, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
+async fn rotate(_: Admin, State(sealing): State<Arc<Sealing>>) -> Result<Json<KeyRotationResponse>, Fault> {
     let rotated = sealing.secrets.rotate().await?;
     sealing.replica.agree_on(replica::MASTER_KEY, &rotated.key_id).await?;
-    Ok(Json(json!({ "ok": true, "rotation": rotated })))
+    let Rotated { key_id, resealed, unopened, retired, needed } = rotated;
+    Ok(Json(KeyRotationResponse { ok: True, rotation: KeyRotation { key_id, resealed, unopened, retired, needed } }))
 }

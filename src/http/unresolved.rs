@@ -50,8 +50,8 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/admin/unresolved", "listUnresolved", what, list).answers("UnresolvedPage"),
         post("/ai/admin/unresolved/{id}", "resolveSettlement", "says how such a settlement ended, or asks the chain", resolve)
-            .takes("Resolution")
-            .answers("PaymentAnswer")
+            .takes("SettlementVerdict")
+            .answers("PaymentResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownPayment, Code::WrongState, Code::FacilitatorUnavailable]),
     ]
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use serde_json::{Value, json};
+use tollhouse_api::{DailyUsage, Timestamp, True, UsageDay};
 use tollhouse_front::{Code, Fault};
 
 use super::{
@@ -15,25 +15,18 @@ use super::{
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "how often a tool was called within 30 days, by day, and how long that took";
-    vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("Usage").fails(&[Code::UnknownEndpoint])]
+    vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("DailyUsage").fails(&[Code::UnknownEndpoint])]
 }
 
 async fn usage(
     State(offering): State<Arc<Offering>>,
     ProcessorTurn(turn): ProcessorTurn,
     PathParams(slug): PathParams<String>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<DailyUsage>, Fault> {
     let live = offering.catalog.find_listed(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
     let series = turn.during(offering.about.metrics.by_day(&live.endpoint.id)).await?;
     // Failures and earnings are visible only to the owner.
-    let days = series.buckets.iter().map(|day| {
-        let mut told = json!({ "at": day.at, "calls": day.calls });
-        for (name, millis) in [("p50Ms", day.p50_ms), ("p95Ms", day.p95_ms)] {
-            if let Some(millis) = millis {
-                told[name] = json!(millis);
-            }
-        }
-        told
-    });
-    Ok(Json(json!({ "ok": true, "since": series.since, "days": days.collect::<Vec<_>>() })))
+    let days = series.buckets.iter();
+    let days = days.map(|day| UsageDay { at: Timestamp(day.at.0), calls: day.calls, p50_ms: day.p50_ms, p95_ms: day.p95_ms });
+    Ok(Json(DailyUsage { ok: True, since: Timestamp(series.since.0), days: days.collect() }))
 }

@@ -148,6 +148,7 @@ pub struct LoadError {
 /// The language of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum Language {
     /// JavaScript.
     Js,
@@ -158,6 +159,7 @@ pub enum Language {
 /// The processes that can serve a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum Isolation {
     /// A process that may have served this endpoint version before. Its module state persists.
     #[default]
@@ -221,6 +223,7 @@ pub struct Said {
 /// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum LogLevel {
     /// For debugging.
     Debug,

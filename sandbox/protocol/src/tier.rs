@@ -13,6 +13,7 @@ use serde::{
 /// How a worker executes code. Later variants are stricter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum Tier {
     /// As fast as the engine can: V8 compiles frequently used code and maps it as executable.
     #[default]

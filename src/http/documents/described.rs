@@ -1,11 +1,10 @@
-//! Generates OpenAPI 3.1 for the operations from their table, `schemas.json` and the error table.
+//! Generates OpenAPI 3.1 for the operations from their table, the schemas of `tollhouse_api`, `parameters.json` and the error table.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::LazyLock,
 };
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_front::Code;
 
@@ -14,17 +13,18 @@ use crate::row::{Answers, Row, Whose};
 /// The media type of the documentation.
 pub(super) const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
-/// The contents of `schemas.json`.
-#[derive(Deserialize)]
+/// What rows name.
 pub(crate) struct Parts {
     /// Schemas of request and response bodies, by name.
-    pub(crate) schemas: BTreeMap<String, Value>,
+    pub(crate) schemas: Map<String, Value>,
     /// Query parameters and headers, by name: a description and a schema.
     pub(crate) parameters: BTreeMap<String, Value>,
 }
 
-pub(crate) static PARTS: LazyLock<Parts> =
-    LazyLock::new(|| serde_json::from_str(include_str!("schemas.json")).expect("the file is JSON of this form"));
+pub(crate) static PARTS: LazyLock<Parts> = LazyLock::new(|| Parts {
+    schemas: tollhouse_api::schemas(),
+    parameters: serde_json::from_str(include_str!("parameters.json")).expect("the file is JSON of this form"),
+});
 
 /// Returns every operation of the host in OpenAPI, without host-specific data.
 pub(crate) fn described(rows: &[Row]) -> Value {
@@ -194,7 +194,7 @@ fn refused(row: &Row, codes: &[Code]) -> Value {
     let code = json!({ "properties": { "code": { "enum": names } } });
     let schema = match row.takes {
         // The error envelope is in `data` of the JSON-RPC error.
-        Some("JsonRpc") => json!({ "type": "object", "properties": { "error": { "properties": { "data": code } } } }),
+        Some("JsonRpcMessage") => json!({ "type": "object", "properties": { "error": { "properties": { "data": code } } } }),
         _ => json!({ "$ref": "#/components/schemas/Error", "properties": { "error": code } }),
     };
     let mut content = json_of(&schema);

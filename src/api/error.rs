@@ -1,0 +1,154 @@
+//! Errors, and challenges of x402.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::{Map, Value};
+
+use crate::constant::{False, Number};
+
+/// An error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Error {
+    /// Always false.
+    pub ok: False,
+    /// The error.
+    pub error: ErrorDetails,
+    /// The v2 object of an x402 challenge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment_required: Option<Map<String, Value>>,
+}
+
+/// What went wrong, and who can fix it. Some codes have more fields than these.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct ErrorDetails {
+    /// Code for programs. It does not change. The page of errors lists all of them.
+    pub code: String,
+    /// Who can fix it.
+    pub fault: FaultParty,
+    /// Message for people. It can change.
+    pub message: String,
+    /// Id of the request, also in `X-Request-Id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Whether the caller was charged: `unknown` until the settlement is resolved, true if a payment was charged before and its answer
+    /// is lost or still owed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged: Option<Charged>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The field of the body that is wrong, as a JSON Pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// All problems, if there can be several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problems: Option<Vec<Map<String, Value>>>,
+    /// The payment that the error is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment_id: Option<String>,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// Who can fix an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum FaultParty {
+    /// The caller.
+    Caller,
+    /// The owner of the tool.
+    Tool,
+    /// The host.
+    Host,
+}
+
+/// Whether a caller was charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charged {
+    /// Not charged.
+    No,
+    /// Charged.
+    Yes,
+    /// Not known until the settlement is resolved.
+    Unknown,
+}
+
+impl Serialize for Charged {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::No => serializer.serialize_bool(false),
+            Self::Yes => serializer.serialize_bool(true),
+            Self::Unknown => serializer.serialize_str("unknown"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Charged {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Bool(false) => Ok(Self::No),
+            Value::Bool(true) => Ok(Self::Yes),
+            Value::String(text) if text == "unknown" => Ok(Self::Unknown),
+            _ => Err(D::Error::custom("this is true, false or `unknown`")),
+        }
+    }
+}
+
+impl JsonSchema for Charged {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Charged".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [false, true, "unknown"] })
+    }
+}
+
+/// An x402 challenge. This is v1; v2 is in the header `PAYMENT-REQUIRED`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PaymentRequired {
+    /// Version of x402.
+    #[serde(rename = "x402Version")]
+    pub x402_version: Number<1>,
+    /// The ways to pay, for clients of v1.
+    pub accepts: Vec<Map<String, Value>>,
+    /// Why a payment is required: a code of x402, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The whole v2 object, if the header has no room for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment_required: Option<Map<String, Value>>,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn error_keeps_fields_of_its_code() {
+        let json = json!({
+            "ok": false,
+            "error": { "code": "invalid_input", "fault": "caller", "message": "no", "charged": "unknown", "more": [1] },
+        });
+        let error: Error = from_value(json.clone()).unwrap();
+        assert_eq!((error.error.charged, &error.error.more["more"]), (Some(Charged::Unknown), &json!([1])));
+        assert_eq!(serde_json::to_value(error).unwrap(), json);
+    }
+}

@@ -1,0 +1,224 @@
+//! Publishing: drafts, changes and sources.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tollhouse_protocol::{Isolation, Language};
+
+use crate::{
+    constant::True,
+    endpoint::OwnEndpoint,
+    money::MicroUsd,
+    tool::{Capabilities, HandlerType, SchemaDocument, SettleTime, Status},
+};
+
+/// A tool to publish.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EndpointDraft {
+    /// Its name in `/tools/{slug}`.
+    pub slug: String,
+    /// Title for people.
+    pub title: String,
+    /// The kind of code that answers.
+    pub handler_type: HandlerType,
+    /// Description, for people and for models that choose a tool.
+    #[serde(default)]
+    pub description: String,
+    /// Whether it accepts calls.
+    #[serde(default)]
+    pub status: Status,
+    /// Price of a call. Default: 0.
+    #[serde(default)]
+    pub price_usd: MicroUsd,
+    /// Maximum price of a call, if the handler sets the price with `ctx.charge`.
+    #[serde(default, skip_serializing_if = "MicroUsd::is_zero")]
+    pub max_price_usd: MicroUsd,
+    /// Tags for search.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Schema of the input. Default: any object.
+    #[serde(default = "any_object")]
+    pub input_schema: SchemaDocument,
+    /// Schema of the output. Default: anything.
+    #[serde(default = "anything")]
+    pub output_schema: SchemaDocument,
+    /// Requested capabilities.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// The handler. Absent for built-in ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handler: Option<Handler>,
+    /// Limits by name, up to their ceilings.
+    #[serde(default)]
+    pub limits: Map<String, Value>,
+    /// The hosts that `httpGetJson` can reach.
+    #[serde(default)]
+    pub allowed_hosts: Vec<String>,
+    /// Whether a process may serve several calls.
+    #[serde(default)]
+    pub isolation: Isolation,
+    /// Accepted networks or tokens. Default: all of the host's.
+    #[serde(default)]
+    pub accepts: Vec<String>,
+    /// When a call is charged. Default: after its handler has succeeded.
+    #[serde(default)]
+    pub settle: SettleTime,
+    /// Note about this version, for its owner and admins.
+    #[serde(default)]
+    #[schemars(length(max = 200))]
+    pub note: String,
+    /// A builder's attestation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub safety_attestation: Option<SafetyAttestation>,
+}
+
+fn any_object() -> SchemaDocument {
+    SchemaDocument(json!({ "type": "object" }))
+}
+
+fn anything() -> SchemaDocument {
+    SchemaDocument(json!({}))
+}
+
+/// Changes of a tool. Only the fields that are present change.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EndpointPatch {
+    /// Title for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Description, for people and for models that choose a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether it accepts calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Price of a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_usd: Option<MicroUsd>,
+    /// Maximum price of a call, if the handler sets the price with `ctx.charge`. 0 makes the price fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_price_usd: Option<MicroUsd>,
+    /// Tags for search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<String>>,
+    /// Schema of the input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<SchemaDocument>,
+    /// Schema of the output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<SchemaDocument>,
+    /// Requested capabilities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+    /// The handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handler: Option<Handler>,
+    /// Limits by name, up to their ceilings. They replace all previous ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Map<String, Value>>,
+    /// The hosts that `httpGetJson` can reach.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_hosts: Option<Vec<String>>,
+    /// Whether a process may serve several calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// Accepted networks or tokens. Empty means all of the host's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepts: Option<Vec<String>>,
+    /// When a call is charged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle: Option<SettleTime>,
+    /// Note about the new version, for its owner and admins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 200))]
+    pub note: Option<String>,
+    /// A builder's attestation for a new handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub safety_attestation: Option<SafetyAttestation>,
+    /// An earlier version to roll back to, in place of `handler`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// A handler: `{source, language?}` or `{response}`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Handler {
+    /// Source of one module, whose default export is `async (req, ctx) => …`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub source: Option<String>,
+    /// Language of the source. Default: `js`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
+    /// The response to each call of a `static_json` tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<Value>,
+}
+
+/// A builder's attestation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SafetyAttestation {
+    /// Whether the tool is lawful, and the builder has the right to publish it.
+    pub accepted: bool,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// A changed tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointChangeResponse {
+    /// Always true.
+    pub ok: True,
+    /// The tool.
+    pub endpoint: OwnEndpoint,
+    /// What its handler uses without having it.
+    pub warnings: Vec<String>,
+}
+
+/// A deleted tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteEndpointResponse {
+    /// Always true.
+    pub ok: True,
+    /// Always true.
+    pub deleted: True,
+    /// Its slug.
+    pub slug: String,
+    /// Its id.
+    pub id: String,
+}
+
+/// The source of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSourceResponse {
+    /// Always true.
+    pub ok: True,
+    /// The handler.
+    pub handler: UploadedHandler,
+}
+
+/// A handler as it was uploaded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct UploadedHandler {
+    /// Hash of the version.
+    pub version: String,
+    /// The source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Its language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
+    /// The response of a `static_json` tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<Value>,
+}
