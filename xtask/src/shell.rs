@@ -39,6 +39,24 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(command))) }
 }
 
+/// Kills the processes that a process has started.
+///
+/// # Errors
+///
+/// Says why the processes of this machine cannot be listed, or `kill` not run.
+pub(crate) fn kill_children(parent: u32) -> Result<(), Failure> {
+    let processes = std::fs::read_dir("/proc").map_err(|why| format!("cannot list processes: {why}"))?;
+    for process in processes.flatten() {
+        // After the name, in parentheses, come the state and the parent.
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        if after_name.split(' ').nth(1) == Some(&parent.to_string()) {
+            run(Command::new("kill").arg("-KILL").arg(process.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Runs a program, drops its output, and returns whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())

@@ -4,6 +4,9 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
 };
 
 use crate::{
@@ -19,6 +22,10 @@ const LIVE: &str = "hostile::";
 
 /// The variable that selects the tier of the worker's tests.
 const TIER: &str = "TOLLHOUSE_TIER";
+
+/// Time without a line after which a test is taken to hang. The test harness names each test that runs for over a minute,
+/// once.
+const SILENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Prefix of the line with the result of a test binary.
 const RESULT: &str = "test result: ";
@@ -122,15 +129,28 @@ struct Tally {
 }
 
 impl Tally {
-    /// Runs one `cargo test` with the filters, and copies its output.
+    /// Runs one `cargo test` with the filters, and copies its output. Ends a test binary in which a test hangs.
     fn add(&mut self, mut cargo: Command, args: &Args) -> Result<(), Failure> {
         cargo.arg("--").args(&args.words).args(&args.rest);
         let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|why| format!("cannot start cargo: {why}"))?;
         let Some(stdout) = child.stdout.take() else { return Err("no pipe from cargo".to_owned()) };
-        for line in BufReader::new(stdout).lines() {
-            let line = line.map_err(|why| why.to_string())?;
-            println!("{line}");
-            self.count(&line);
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut has_compiled = false;
+        loop {
+            let next = if has_compiled { lines.recv_timeout(SILENCE) } else { lines.recv().map_err(Into::into) };
+            has_compiled = true;
+            match next {
+                Ok(line) => {
+                    println!("{line}");
+                    self.count(&line);
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!("a test hangs: there was no line for {} minutes. Its binary is ended.", SILENCE.as_secs() / 60);
+                    shell::kill_children(child.id())?;
+                }
+            }
         }
         if !child.wait().map_err(|why| why.to_string())?.success() {
             self.broken += 1;

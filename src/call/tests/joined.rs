@@ -89,7 +89,7 @@ struct Upfront {
 impl Upfront {
     async fn of(bench: &Bench, live: &Live) -> Self {
         let token = bench.gate.credits().mint(MicroUsd(1_000_000), "a test", None).await.unwrap().token.unwrap();
-        let offered = Offered::Credit(CreditOffer { token, idempotency_key: Some("a key".to_owned()), observer: None });
+        let offered = Offered::Credit(CreditOffer { token, idempotency_key: Some("a-key".to_owned()), observer: None });
         Self { terms: Terms { settle: SettleTime::Before, ..Terms::clone(&live.terms) }, offered }
     }
 

@@ -218,7 +218,7 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     other.settle(second).await.unwrap();
     assert_eq!(code(one.admit(payer.pays(3)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
     // The next turn of the job is due.
-    pass(4 * LEASE_MS, &[&one, &other]).await;
+    pass(2 * LEASE_MS, &[&one, &other]).await;
     for bench in [&one, &other] {
         bench.gate.tick().await.unwrap();
     }

@@ -148,9 +148,15 @@ impl HostBuilder {
     pub async fn fails_in(self, folder: TempDir) -> String {
         let host = self.on(Arc::new(folder));
         let mut process = host.spawn();
-        let ended = tokio::task::spawn_blocking(move || process.wait().unwrap()).await.unwrap();
-        assert!(!ended.success());
-        host.log()
+        for _ in 0..600 {
+            if let Some(ended) = process.try_wait().unwrap() {
+                assert!(!ended.success());
+                return host.log();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        process.kill().unwrap();
+        panic!("the host has started: {}", host.log());
     }
 }
 
