@@ -299,7 +299,7 @@ fn vouched(mut tool: Value) -> Value {
 
 /// Returns a tool whose fixed response takes its worker some seconds to validate.
 fn costly(slug: &str) -> Value {
-    let schema = json!({ "allOf": vec![json!({ "uniqueItems": true }); 2_800] });
+    let schema = json!({ "allOf": vec![json!({ "uniqueItems": true }); 1_400] });
     let response: Vec<_> = (0..30_000).collect();
     vouched(json!({ "slug": slug, "title": slug, "handlerType": "static_json", "outputSchema": schema, "handler": { "response": response },
         "limits": { "cpuMs": 10_000, "wallMs": 10_000 } }))

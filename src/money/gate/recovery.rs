@@ -123,7 +123,7 @@ impl Gate {
     }
 
     /// Deletes what is due.
-    async fn forget(&self) -> Result<(), StoreError> {
+    pub(crate) async fn forget(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() {
             funds::forget_free(&*self.store).await?;

@@ -331,7 +331,7 @@ async fn static_answer_keeps_its_digits_in_the_form() {
         let input = page.split("<input").find(|input| input.contains(&format!(" name=\"{name}\""))).unwrap();
         values(input.split('>').next().unwrap(), "value").pop().unwrap_or_default()
     };
-    let carried = [("revision", hidden("revision")), ("version", hidden("version")), ("base", hidden("base"))];
+    let carried = [("csrf", hidden("csrf")), ("revision", hidden("revision")), ("version", hidden("version")), ("base", hidden("base"))];
     let send = async |button: &'static str| {
         let mut fields = typed(other, button);
         fields.extend(carried.iter().map(|(name, value)| (*name, value.as_str())));
