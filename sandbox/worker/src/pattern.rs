@@ -5,7 +5,10 @@
 //! and next to a lookaround group, `\d`, `\w` and `\s` mean Unicode classes. So each class is replaced by the list of
 //! its ranges.
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Write as _,
+};
 
 use serde_json::{Map, Value};
 
@@ -34,63 +37,85 @@ const LINE_END: &[(u32, u32)] = &[(0x0a, 0x0a), (0x0d, 0x0d), (0x2028, 0x2029)];
 /// The originals of rewritten patterns, which error messages name.
 pub(crate) type Originals = HashMap<String, String>;
 
+/// The engine for which a pattern is translated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Engine {
+    /// Without lookaround and backreferences.
+    Linear,
+    /// With both. Its syntax has no flags.
+    Stepping,
+}
+
 /// Rewrites the patterns of a schema, and the references whose path contains one.
-pub(crate) fn rewrite(schema: &mut Value, originals: &mut Originals) {
-    let Value::Object(members) = schema else { return };
-    for (name, value) in members.iter_mut() {
-        match (name.as_str(), value) {
-            ("const" | "enum" | "default" | "examples", _) => {}
-            ("pattern", Value::String(pattern)) => rewrite_pattern(pattern, originals),
-            ("$id" | "$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => rewrite_reference(reference),
-            ("patternProperties", Value::Object(named)) => {
-                let mut rewritten = Map::new();
-                for (mut pattern, mut schema) in std::mem::take(named) {
-                    rewrite_pattern(&mut pattern, originals);
-                    rewrite(&mut schema, originals);
-                    // Two patterns can have the same translation.
-                    while rewritten.contains_key(&pattern) {
-                        pattern.push_str("(?:)");
+pub(crate) struct Rewriting<'a> {
+    pub(crate) engine: Engine,
+    /// Patterns that stay as they are.
+    pub(crate) unchanged: &'a HashSet<String>,
+    pub(crate) originals: Originals,
+}
+
+impl Rewriting<'_> {
+    pub(crate) fn rewrite(&mut self, schema: &mut Value) {
+        let Value::Object(members) = schema else { return };
+        for (name, value) in members.iter_mut() {
+            match (name.as_str(), value) {
+                ("const" | "enum" | "default" | "examples", _) => {}
+                ("pattern", Value::String(pattern)) => self.rewrite_pattern(pattern),
+                ("$id" | "$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => self.rewrite_reference(reference),
+                ("patternProperties", Value::Object(named)) => {
+                    let mut rewritten = Map::new();
+                    for (mut pattern, mut schema) in std::mem::take(named) {
+                        self.rewrite_pattern(&mut pattern);
+                        self.rewrite(&mut schema);
+                        // Two patterns can have the same translation.
+                        while rewritten.contains_key(&pattern) {
+                            pattern.push_str("(?:)");
+                        }
+                        rewritten.insert(pattern, schema);
                     }
-                    rewritten.insert(pattern, schema);
+                    *named = rewritten;
                 }
-                *named = rewritten;
+                ("properties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies", Value::Object(named)) => {
+                    named.values_mut().for_each(|schema| self.rewrite(schema));
+                }
+                (_, Value::Array(items)) => items.iter_mut().for_each(|item| self.rewrite(item)),
+                (_, value) => self.rewrite(value),
             }
-            ("properties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies", Value::Object(named)) => {
-                named.values_mut().for_each(|schema| rewrite(schema, originals));
-            }
-            (_, Value::Array(items)) => items.iter_mut().for_each(|item| rewrite(item, originals)),
-            (_, value) => rewrite(value, originals),
         }
     }
-}
 
-fn rewrite_pattern(pattern: &mut String, originals: &mut Originals) {
-    if let Some(translated) = translate(pattern)
-        && translated != *pattern
-    {
-        originals.insert(translated.clone(), std::mem::replace(pattern, translated));
+    fn translate(&self, pattern: &str) -> Option<String> {
+        if self.unchanged.contains(pattern) { None } else { translate(pattern, self.engine) }
     }
-}
 
-/// Percent-encodes what a URI reference cannot contain, as other libraries do. Replaces the patterns in a JSON Pointer
-/// through `patternProperties` by their translations.
-fn rewrite_reference(reference: &mut String) {
-    let Some((base, pointer)) = reference.split_once('#') else {
-        *reference = uri_part(reference, b"[]");
-        return;
-    };
-    let (base, pointer) = (uri_part(base, b"[]"), uri_part(pointer, b""));
-    let mut rewritten = format!("{base}#");
-    let mut is_pattern = false;
-    for (at, part) in pointer.split('/').enumerate() {
-        rewritten.push_str(if at == 0 { "" } else { "/" });
-        match is_pattern.then(|| translate(&decoded(part))).flatten() {
-            Some(name) => rewritten.push_str(&encoded(&name)),
-            None => rewritten.push_str(part),
+    fn rewrite_pattern(&mut self, pattern: &mut String) {
+        if let Some(translated) = self.translate(pattern)
+            && translated != *pattern
+        {
+            self.originals.insert(translated.clone(), std::mem::replace(pattern, translated));
         }
-        is_pattern = !is_pattern && part == "patternProperties";
     }
-    *reference = rewritten;
+
+    /// Percent-encodes what a URI reference cannot contain, as other libraries do. Replaces the patterns in a JSON Pointer
+    /// through `patternProperties` by their translations.
+    fn rewrite_reference(&self, reference: &mut String) {
+        let Some((base, pointer)) = reference.split_once('#') else {
+            *reference = uri_part(reference, b"[]");
+            return;
+        };
+        let (base, pointer) = (uri_part(base, b"[]"), uri_part(pointer, b""));
+        let mut rewritten = format!("{base}#");
+        let mut is_pattern = false;
+        for (at, part) in pointer.split('/').enumerate() {
+            rewritten.push_str(if at == 0 { "" } else { "/" });
+            match is_pattern.then(|| self.translate(&decoded(part))).flatten() {
+                Some(name) => rewritten.push_str(&encoded(&name)),
+                None => rewritten.push_str(part),
+            }
+            is_pattern = !is_pattern && part == "patternProperties";
+        }
+        *reference = rewritten;
+    }
 }
 
 /// Percent-encodes the characters of a part of a URI reference that are neither allowed in a fragment (RFC 3986, section
@@ -133,10 +158,10 @@ fn encoded(name: &str) -> String {
     })
 }
 
-/// Translates a pattern for the engines. Returns `None` if ECMAScript does not compile it with the flag `u`; the
-/// engines then read it unchanged.
-pub(crate) fn translate(pattern: &str) -> Option<String> {
-    let mut reader = Reader { rest: pattern, out: String::with_capacity(pattern.len()), groups: names_of_groups(pattern) };
+/// Translates a pattern for an engine. Returns `None` if ECMAScript does not compile it with the flag `u`; the engine
+/// then reads it unchanged.
+fn translate(pattern: &str, engine: Engine) -> Option<String> {
+    let mut reader = Reader { engine, rest: pattern, out: String::with_capacity(pattern.len()), groups: names_of_groups(pattern) };
     while let Some(next) = reader.next() {
         match next {
             '.' => reader.push_class(&complement(LINE_END)),
@@ -184,6 +209,7 @@ fn names_of_groups(pattern: &str) -> Vec<&str> {
 }
 
 struct Reader<'p> {
+    engine: Engine,
     rest: &'p str,
     out: String,
     /// The names of the capturing groups.
@@ -207,14 +233,24 @@ impl<'p> Reader<'p> {
     fn hex(&mut self, digits: usize) -> Option<u32> {
         let (hex, rest) = self.rest.split_at_checked(digits)?;
         self.rest = rest;
-        u32::from_str_radix(hex, 16).ok()
+        hex_digits(hex)
     }
 
     /// Translates an escape outside of a class. The backslash has been read.
     fn escape(&mut self) -> Option<()> {
         match self.rest.chars().next()? {
-            // A boundary or a backreference.
-            next @ ('b' | 'B' | '1'..='9') => {
+            next @ ('b' | 'B') => {
+                self.next();
+                // Other alphabets have no words in ECMAScript.
+                self.out.push_str(match (self.engine, next) {
+                    (Engine::Linear, 'b') => "(?-u:\\b)",
+                    (Engine::Linear, _) => "(?-u:\\B)",
+                    (Engine::Stepping, 'b') => "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z_]))",
+                    (Engine::Stepping, _) => "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))",
+                });
+            }
+            // A backreference.
+            next @ '1'..='9' => {
                 self.next();
                 self.out.push('\\');
                 self.out.push(next);
@@ -258,11 +294,11 @@ impl<'p> Reader<'p> {
             'x' => Item::One(self.hex(2)?),
             'u' if self.rest.starts_with('{') => {
                 self.next();
-                Item::One(u32::from_str_radix(self.until('}')?, 16).ok().filter(|code| *code <= LAST)?)
+                Item::One(hex_digits(self.until('}')?).filter(|code| *code <= LAST)?)
             }
             'u' => {
                 let first = self.hex(4)?;
-                let second = || self.rest.strip_prefix("\\u").and_then(|rest| u32::from_str_radix(rest.get(..4)?, 16).ok());
+                let second = || self.rest.strip_prefix("\\u").and_then(|rest| hex_digits(rest.get(..4)?));
                 match (first, (0xd800..0xdc00).contains(&first).then(second).flatten()) {
                     (high, Some(low @ 0xdc00..=0xdfff)) => {
                         self.rest = &self.rest[6..];
@@ -346,6 +382,11 @@ impl<'p> Reader<'p> {
         self.out.push_str(names);
         self.out.push(']');
     }
+}
+
+/// Parses hexadecimal digits, without a sign.
+fn hex_digits(digits: &str) -> Option<u32> {
+    u32::from_str_radix(digits, 16).ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Removes surrogates from the ends of a range. Returns `None` if nothing is left.

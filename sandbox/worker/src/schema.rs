@@ -5,7 +5,7 @@
 //! [`heap`](crate::heap) its memory, and both report that it was the schema. Listing the problems of an invalid value can take much
 //! longer than finding out that it is invalid. That has limits of its own, beyond which no problems are listed.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{borrow::Cow, collections::HashSet, sync::LazyLock};
 
 use bytes::Bytes;
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, ValidationOptions, Validator, error::ValidationErrorKind};
@@ -16,7 +16,7 @@ use tollhouse_protocol::{FAILED, Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUC
 use crate::{
     budget::Budget,
     heap,
-    pattern::{self, Originals},
+    pattern::{Engine, Originals, Rewriting},
 };
 
 /// Maximum memory of one compiled regular expression, in bytes. Linear-time engine.
@@ -125,12 +125,17 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
     if !schema.is_object() && !schema.is_boolean() {
         return Err(fault("", "a schema is an object or a boolean".into()));
     }
-    let (mut rewritten, mut originals) = (schema.clone(), Originals::new());
-    pattern::rewrite(&mut rewritten, &mut originals);
-    if let Ok(validator) = compile(&rewritten) {
-        return Ok(Compiled { validator, originals });
+    if let Some(compiled) = compile_translated(&schema, &HashSet::new()) {
+        return Ok(compiled);
     }
-    // Errors name the patterns as they were written. A pattern that is too large only after its translation is matched untranslated.
+    // A pattern that is too large only after its translation is matched untranslated, without an effect on others.
+    let large = too_large_translated(&schema);
+    if !large.is_empty()
+        && let Some(compiled) = compile_translated(&schema, &large)
+    {
+        return Ok(compiled);
+    }
+    // Errors name the patterns as they were written.
     let originals = Originals::new();
     match compile(&schema) {
         Ok(validator) => Ok(Compiled { validator, originals }),
@@ -138,16 +143,50 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
     }
 }
 
+/// Compiles a schema with translated patterns, except the unchanged ones, for the first engine that can.
+fn compile_translated(schema: &Value, unchanged: &HashSet<String>) -> Option<Compiled> {
+    [Engine::Linear, Engine::Stepping].into_iter().find_map(|engine| {
+        let (rewritten, originals) = rewritten(schema, engine, unchanged);
+        compile_for(engine, &rewritten).ok().map(|validator| Compiled { validator, originals })
+    })
+}
+
+fn rewritten(schema: &Value, engine: Engine, unchanged: &HashSet<String>) -> (Value, Originals) {
+    let mut rewriting = Rewriting { engine, unchanged, originals: Originals::new() };
+    let mut rewritten = schema.clone();
+    rewriting.rewrite(&mut rewritten);
+    (rewritten, rewriting.originals)
+}
+
+/// Returns the patterns of a schema whose translation no engine can compile.
+fn too_large_translated(schema: &Value) -> HashSet<String> {
+    let (_, originals) = rewritten(schema, Engine::Stepping, &HashSet::new());
+    let patterns = originals.into_iter().filter(|(translated, _)| {
+        let alone = serde_json::json!({ "pattern": translated });
+        compile_for(Engine::Stepping, &alone).is_err()
+    });
+    patterns.map(|(_, original)| original).collect()
+}
+
 /// Compiles a schema with a linear-time regular expression engine. If a pattern uses lookaround or backreferences, uses a backtracking
 /// engine with limited steps.
 fn compile(schema: &Value) -> Result<Validator, ValidationError<'static>> {
-    let linear = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
-    options().with_pattern_options(linear).build(schema).or_else(|error| {
-        let stepping =
-            PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
-        // The linear engine has the better message for a pattern that is simply wrong.
-        options().with_pattern_options(stepping).build(schema).map_err(|_| error)
-    })
+    // The linear engine has the better message for a pattern that is simply wrong.
+    compile_for(Engine::Linear, schema).or_else(|error| compile_for(Engine::Stepping, schema).map_err(|_| error))
+}
+
+fn compile_for(engine: Engine, schema: &Value) -> Result<Validator, ValidationError<'static>> {
+    match engine {
+        Engine::Linear => {
+            let linear = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
+            options().with_pattern_options(linear).build(schema)
+        }
+        Engine::Stepping => {
+            let stepping =
+                PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
+            options().with_pattern_options(stepping).build(schema)
+        }
+    }
 }
 
 /// Validates formats in every draft, including formats that were added later.

@@ -63,10 +63,13 @@ fn flaw(pattern: &str) -> Option<&'static str> {
             (b'\\', [b'b' | b'B', b'*' | b'+' | b'?' | b'{', ..]) if !in_class => return Some("a boundary of a word cannot be repeated"),
             (b'\\', [b'u', b'{', digits @ ..]) => {
                 let digits = digits.split(|byte| *byte == b'}').next().and_then(|digits| str::from_utf8(digits).ok());
+                let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
                 if digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).is_none_or(|code| code > 0x10_ffff) {
-                    return Some("a code point is at most 10FFFF");
+                    return Some("a code point is hexadecimal, at most 10FFFF");
                 }
             }
+            (b'\\', [b'u', digits @ ..]) if !begins_with_hex(digits, 4) => return Some("`\\u` is followed by four hexadecimal digits"),
+            (b'\\', [b'x', digits @ ..]) if !begins_with_hex(digits, 2) => return Some("`\\x` is followed by two hexadecimal digits"),
             (b'\\', [b'p' | b'P', b'{', name @ ..]) => {
                 let name = name.split(|byte| *byte == b'}').next().and_then(|name| str::from_utf8(name).ok()).unwrap_or_default();
                 if NEW_SCRIPTS.contains(&name.rsplit('=').next().unwrap_or_default()) {
@@ -88,6 +91,10 @@ fn flaw(pattern: &str) -> Option<&'static str> {
         at += if *byte == b'\\' { 2 } else { 1 };
     }
     None
+}
+
+fn begins_with_hex(text: &[u8], digits: usize) -> bool {
+    text.get(..digits).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Compiles a pattern in time and memory proportional to its length: without optimization or loop unrolling.
@@ -201,6 +208,12 @@ mod tests {
             "(?i:a)",
             "(?<n>a)|(?<n>b)",
             r"\u{110000}",
+            r"\u{+41}",
+            r"\u{}",
+            r"\u+041",
+            r"[\u00g0]",
+            r"\x+1",
+            r"(?<\u{+61}>x)",
             r"\p{Script=Garay}",
         ] {
             assert!(ecmascript(invalid).is_err(), "{invalid}");

@@ -222,12 +222,29 @@ fn patterns_match_what_ecmascript_matches() {
         ("a$", "a\n", false),
         ("^(?<y>.)\\k<y>$", "aa", true),
         ("^(?<y>.)\\k<y>$", "ab", false),
+        ("\\bid\\b", "\u{e9}id", true),
+        ("^\\b\u{e9}", "\u{e9}", false),
+        ("a\\B", "a\u{e9}", false),
+        ("\\Ba", "\u{e9}a", false),
+        ("(?=i)\\bid\\b", "\u{e9}id", true),
+        ("(?=\u{e9})\\b\u{e9}", "\u{e9}", false),
+        ("(?=a)a\\B", "a\u{e9}", false),
+        ("(?=a)a\\Bb", "ab", true),
         ("^([(])\\((?:b)(?<=b)(?<y>.)(?<z>.)\\k<z>\\k<y>0$", "((bxyyx0", true),
         ("^a{2}(?:b|c)?\\/$", "aab/", true),
     ] {
         assert_eq!(fits(&json!({ "pattern": pattern }), &json!(text)), right, "{pattern:?} {text:?}");
         let named = json!({ "additionalProperties": false, "patternProperties": { pattern: {} } });
         assert_eq!(fits(&named, &json!({ text: 1 })), right, "a name: {pattern:?} {text:?}");
+    }
+}
+
+#[test]
+fn pattern_that_is_large_once_translated_changes_no_other() {
+    let small = json!({ "pattern": "^(?!b)a.c$" });
+    let both = json!({ "properties": { "small": small, "large": { "pattern": "^.{1000}$" } } });
+    for schema in [json!({ "properties": { "small": small } }), both] {
+        assert!(!fits(&schema, &json!({ "small": "a\rc" })) && fits(&schema, &json!({ "small": "abc" })), "{schema}");
     }
 }
 
