@@ -76,7 +76,7 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
     }
 
     /// Begins an attempt of the key. While open attempts take all failures that the key has left, waits until one of
-    /// them ends, for [`MAX_WAIT`] at most.
+    /// them ends, for 10 seconds at most.
     ///
     /// # Errors
     ///
