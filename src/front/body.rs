@@ -99,7 +99,7 @@ fn without_mark(text: Bytes) -> Bytes {
 }
 
 /// Returns whether the client waits for `100 Continue` before it sends the body (RFC 9110, section 10.1.1).
-fn waits(headers: &HeaderMap) -> bool {
+pub(crate) fn waits(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 

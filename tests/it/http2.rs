@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{
     Host, eventually, js,
-    raw::{DATA, Frame, HEADERS, INITIAL_WINDOW_SIZE, PING, Raw, SETTINGS},
+    raw::{DATA, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, RST_STREAM, Raw, SETTINGS},
 };
 
 const SECONDS: Duration = Duration::from_secs(20);
@@ -185,6 +185,93 @@ async fn bursts_of_posts_are_answered_on_every_connection() {
         let answered = join_all(connections).await;
         assert!(answered.iter().all(|answered| *answered == REQUESTS), "{flag} {value}: {answered:?}");
         assert_eq!(closed(&host, "frames").await, before, "{flag} {value}");
+    }
+}
+
+/// Reads frames until one of this type has arrived on each of the streams. Returns whether stream 1 was answered meanwhile.
+async fn each_gets(raw: &mut Raw, kind: u8, streams: &[u32]) -> bool {
+    let (mut missing, mut first) = (streams.to_vec(), false);
+    while !missing.is_empty() {
+        let frame = raw.frame().await.unwrap_or_else(|| panic!("the connection was closed before {missing:?}"));
+        assert_ne!(frame.kind, GOAWAY, "{:?}", String::from_utf8_lossy(&frame.payload));
+        first |= frame.kind == HEADERS && frame.stream == 1;
+        if frame.kind == kind {
+            missing.retain(|stream| *stream != frame.stream);
+        }
+    }
+    first
+}
+
+/// h2 answers each such body with a reset. It once counted them over the life of the connection, and closed it after 50.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_bodies_of_answered_requests_end_no_other_calls() {
+    const AT_ONCE: u32 = 90;
+    const BODY: usize = 5_000;
+    let stranger = Host::builder().flag("--http2-overhead-frames", 500);
+    let proxy = Host::builder().flag("--trusted-proxies", "127.0.0.0/8");
+    for (what, builder) in [("a stranger", stranger), ("a trusted proxy", proxy)] {
+        let host = builder.start().await;
+        let slow = "export default async () => { await new Promise((done) => setTimeout(done, 8_000)); return { done: true }; };";
+        let mut tool = js("slow", 0.0, slow);
+        tool["limits"] = json!({ "wallMs": 20_000 });
+        host.publish(&tool).await;
+        let before = closed(&host, "frames").await;
+        let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+        raw.begin_http2(&[]).await;
+        raw.send([Frame::post(1, "/tools/slow").bytes(), frame(DATA, 1, 1, b"{}").bytes()].concat()).await;
+        let mut slow_answered = false;
+        for round in 0..4 {
+            let streams = (1..=AT_ONCE).map(|n| 2 * (AT_ONCE * round + n) + 1).collect::<Vec<_>>();
+            raw.send(streams.iter().flat_map(|stream| Frame::post(*stream, "/tools/missing").bytes()).collect::<Vec<_>>()).await;
+            // The host gives up on the bodies after a while and resets the streams.
+            slow_answered |= each_gets(&mut raw, RST_STREAM, &streams).await;
+            raw.send(streams.iter().flat_map(|stream| frame(DATA, 1, *stream, &[b' '; BODY]).bytes()).collect::<Vec<_>>()).await;
+        }
+        assert!(slow_answered || each_gets(&mut raw, HEADERS, &[1]).await, "{what}: the slow call is answered");
+        assert_eq!(closed(&host, "frames").await, before, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_bodies_that_follow_at_once_are_discarded_without_resets() {
+    let host = Host::start().await;
+    let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+    raw.begin_http2(&[]).await;
+    for stream in (1..=59).step_by(2) {
+        raw.send(Frame::post(stream, "/tools/missing").bytes()).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        raw.send(frame(DATA, 1, stream, &[b' '; 5_000]).bytes()).await;
+        loop {
+            let frame = raw.frame().await.expect("the connection goes on");
+            assert_ne!(frame.kind, RST_STREAM, "stream {stream}");
+            if frame.stream == stream && frame.flags & 1 == 1 {
+                break;
+            }
+        }
+    }
+}
+
+/// Bodies of requests that were answered long ago, or never began.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn floods_of_late_bodies_close_their_connections() {
+    const NEWEST: u32 = 201;
+    let stranger = Host::builder().flag("--http2-overhead-frames", 10);
+    let proxy = Host::builder().flag("--trusted-proxies", "127.0.0.0/8");
+    for (what, builder) in [("a stranger", stranger), ("a trusted proxy", proxy)] {
+        let host = builder.start().await;
+        for first in [1, NEWEST] {
+            let before = closed(&host, "frames").await;
+            let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+            raw.begin_http2(&[]).await;
+            raw.send(Frame::post(NEWEST, "/tools/missing").bytes()).await;
+            each_gets(&mut raw, RST_STREAM, &[NEWEST]).await;
+            let many = (first..=NEWEST).step_by(2).flat_map(|stream| frame(DATA, 0, stream, &[b' '; 100]).bytes()).collect::<Vec<_>>();
+            let begun = Instant::now();
+            // The client does not read the resets.
+            while begun.elapsed() < LONGEST && raw.try_send(&many, SECONDS).await {}
+            assert!(begun.elapsed() < LONGEST, "{what}: the connection is closed");
+            eventually("it is counted", SECONDS, || async { (closed(&host, "frames").await > before).then_some(()) }).await;
+        }
     }
 }
 

@@ -191,6 +191,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/event/feed.rs", Line("who follows a log or events"), &["subjects"]),
     ("src/event/pull.rs", OF_ONE_WORK, &["told"]),
     ("src/front/quota.rs", Line("connections"), &["of"]),
+    ("src/front/serve/frames.rs", Reason("a stream for each of `--http2-streams` of a connection"), &["open"]),
     ("src/http/documents/described.rs", OF_SETTINGS, &["parameters"]),
     ("src/http/documents/examples.rs", OF_SETTINGS, &["ALL"]),
     ("src/http/follow.rs", Line("who follows a log or events"), &["ids", "order", "ready"]),

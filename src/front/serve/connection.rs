@@ -35,8 +35,8 @@ use tollhouse_telemetry::counted::CONNECTIONS_CLOSED;
 use tower::{Service, ServiceExt as _};
 
 use super::{
-    frames::{Allowance, Scanner},
-    incoming::Incoming,
+    frames::{Allowance, Costly, Scanner},
+    incoming::{Incoming, discard},
     outgoing::{FRAME_BYTES, Outgoing, WAITS},
     pulse::{Moment, Pulse, look},
 };
@@ -96,7 +96,9 @@ impl Protocols {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(FRAME_BYTES)
             .max_pending_accept_reset_streams(RESET_STREAMS)
-            .max_local_error_reset_streams(RESET_STREAMS)
+            // [`Meter`] limits the frames that h2 answers with resets. h2 would count them over the life of a connection,
+            // and a lawful client sends some after each early answer.
+            .max_local_error_reset_streams(None)
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING);
         let look = look(&[limits.head, limits.idle, limits.write_stall]);
@@ -109,8 +111,7 @@ impl Protocols {
         // The connection of a trusted proxy carries many clients.
         let is_own = !shared.proxies.trusts(peer.ip());
         let address = is_own.then(|| network(peer.ip()));
-        let overhead = address.zip(shared.limits.frames());
-        let meter = overhead.map(|(address, of_addresses)| Meter::new(address, Arc::clone(of_addresses), self.limits.streams));
+        let meter = Meter::new(address.zip(shared.limits.frames().cloned()), self.limits.streams);
         let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse), meter });
         let (asked, of_host, most_fields) = (Arc::clone(&pulse), Arc::clone(shared), self.limits.head_fields as usize);
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
@@ -132,8 +133,8 @@ impl Protocols {
                 Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response())
             } else {
                 let (head, body) = request.into_parts();
-                match Incoming::new(body, &head.headers, |bytes| of_host.intake.hold(client, bytes)) {
-                    Ok(body) => Ok(service.clone().oneshot(Request::from_parts(head, Body::new(body)))),
+                match Incoming::new(body, http2, &head.headers, |bytes| of_host.intake.hold(client, bytes)) {
+                    Ok((body, unread)) => Ok((service.clone().oneshot(Request::from_parts(head, Body::new(body))), unread)),
                     Err(no_room) => Err(no_room.into_response()),
                 }
             };
@@ -141,7 +142,13 @@ impl Protocols {
                 // A request that is refused before the service gets it is counted by no other limit.
                 let is_refused = answer.is_err();
                 let response = match answer {
-                    Ok(answer) => answer.await?,
+                    Ok((answer, unread)) => {
+                        let response = answer.await?;
+                        if let Some(body) = unread.and_then(|mut unread| unread.try_recv().ok()) {
+                            discard(body).await;
+                        }
+                        response
+                    }
                     Err(refused) => refused,
                 };
                 if is_refused || response.status() == StatusCode::TOO_MANY_REQUESTS {
@@ -204,8 +211,11 @@ impl Protocols {
     /// Gives every request on `stream` the same response.
     pub(super) async fn answer(&self, stream: TcpStream, answer: impl Fn() -> Response) {
         let service = service_fn(|_: Request<hyper::body::Incoming>| std::future::ready(Ok::<_, Infallible>(answer())));
+        let mut builder = self.builder.clone();
+        // The frames of this connection are not counted.
+        builder.http2().max_local_error_reset_streams(RESET_STREAMS);
         // An error means that the client has its response or has gone.
-        _ = self.builder.serve_connection(TokioIo::new(stream), service).await;
+        _ = builder.serve_connection(TokioIo::new(stream), service).await;
     }
 }
 
@@ -274,13 +284,19 @@ struct Meter {
     allowance: Allowance,
     /// Maximum concurrent requests of an HTTP/2 client.
     streams: u32,
-    address: IpAddr,
-    of_addresses: Arc<Rate<IpAddr>>,
+    /// The address that pays when the allowance is used up. `None` for trusted proxies, and if frames are not limited:
+    /// then only frames that h2 answers with resets cost something.
+    payer: Option<(IpAddr, Arc<Rate<IpAddr>>)>,
 }
 
 impl Meter {
-    fn new(address: IpAddr, of_addresses: Arc<Rate<IpAddr>>, streams: u32) -> Self {
-        Self { scanner: Scanner::new(streams), allowance: Allowance::new(Instant::now()), streams, address, of_addresses }
+    fn new(payer: Option<(IpAddr, Arc<Rate<IpAddr>>)>, streams: u32) -> Self {
+        let now = Instant::now();
+        let (costly, allowance) = match payer {
+            Some(_) => (Costly::Overhead, Allowance::new(now)),
+            None => (Costly::Resettable, Allowance::shared(now)),
+        };
+        Self { scanner: Scanner::new(costly, streams), allowance, streams, payer }
     }
 
     /// Charges the connection for received bytes and for requests rejected since the last call. Returns the overhead
@@ -288,11 +304,17 @@ impl Meter {
     /// cost something.
     fn pay(&mut self, bytes: &[u8], pulse: &Pulse) -> Option<u32> {
         let was_http2 = self.scanner.is_http2();
-        let cost = self.scanner.cost(bytes).saturating_add(pulse.take_forfeited());
+        let forfeited = if self.payer.is_some() { pulse.take_forfeited() } else { 0 };
+        let cost = self.scanner.cost(bytes).saturating_add(forfeited);
         if !was_http2 && self.scanner.is_http2() {
             self.allowance.add_streams(self.streams);
         }
-        let paid = cost == 0 || self.allowance.pay(cost, pulse.earned(), self.address, &self.of_addresses, Instant::now());
+        let (earned, allowance) = (pulse.earned(), &mut self.allowance);
+        let paid = cost == 0
+            || match &self.payer {
+                Some((address, of_addresses)) => allowance.pay(cost, earned, *address, of_addresses, Instant::now()),
+                None => allowance.pay_alone(cost, earned, Instant::now()).is_none(),
+            };
         paid.then_some(cost)
     }
 }
@@ -301,7 +323,7 @@ impl Meter {
 struct Watched {
     stream: TcpStream,
     pulse: Arc<Pulse>,
-    meter: Option<Meter>,
+    meter: Meter,
 }
 
 impl Watched {
@@ -329,8 +351,7 @@ impl AsyncRead for Watched {
             return read;
         }
         this.pulse.heard();
-        let frames = this.meter.as_mut().map_or(Some(0), |meter| meter.pay(bytes, &this.pulse));
-        let Some(frames) = frames else {
+        let Some(frames) = this.meter.pay(bytes, &this.pulse) else {
             this.pulse.flood();
             return Poll::Ready(Err(io::Error::other("too many frames that belong to no request")));
         };
@@ -342,11 +363,22 @@ impl AsyncRead for Watched {
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(count)) = &written {
+            self.meter.scanner.record_sent(&bytes[..*count]);
+        }
         self.tell(written)
     }
 
     fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        if let Poll::Ready(Ok(count)) = &written {
+            let mut left = *count;
+            for slice in slices {
+                let sent = slice.len().min(left);
+                self.meter.scanner.record_sent(&slice[..sent]);
+                left -= sent;
+            }
+        }
         self.tell(written)
     }
 
@@ -428,7 +460,7 @@ mod tests {
             let (stream, peer) = listener.accept().await.unwrap();
             client.write_all(&sent).await.unwrap();
             let rate = Arc::new(Rate::with_burst(NonZeroU32::MIN, NonZeroU32::new(10_000).unwrap()));
-            let meter = metered.then(|| Meter::new(peer.ip(), rate, 100));
+            let meter = Meter::new(metered.then(|| (peer.ip(), rate)), 100);
             let mut watched = Watched { stream, pulse: Pulse::new(), meter };
             assert_eq!(turn(&mut watched, piece, sent.len()).await, (in_a_turn, usize::from(in_a_turn < sent.len())), "{piece}");
             let rest = sent.len() - in_a_turn;

@@ -7,8 +7,11 @@
 //!
 //! Frames arrive before their requests begin and earn something. So a new connection can send as much as its client needs for the maximum
 //! number of concurrent requests.
+//!
+//! The host resets a stream whose request is answered before its body is complete. Body frames that arrive after that are overhead.
+//! A connection that can carry many clients, such as that of a trusted proxy, pays for them from a much larger allowance.
 
-use std::{net::IpAddr, num::NonZeroU32, time::Instant};
+use std::{collections::BTreeMap, net::IpAddr, num::NonZeroU32, time::Instant};
 
 use tollhouse_base::rate::Rate;
 
@@ -25,6 +28,9 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const END_STREAM: u8 = 1;
 
+/// The type of a frame that ends a stream early.
+const RST_STREAM: u8 = 3;
+
 /// Minimum payload of a `DATA` frame that does not count as overhead. A smaller one costs more to parse than it carries.
 const LEAST_DATA_BYTES: usize = 64;
 
@@ -35,6 +41,9 @@ const BYTES_PER_FRAME: usize = 4 << 10;
 const AT_ONCE: f64 = 100.0;
 const OF_STREAM: f64 = 4.0;
 const PER_SECOND: f64 = 10.0;
+
+/// Frames of [`Costly::Resettable`] that a connection of many clients can send per second. Its burst is [`MOST_EARNED`].
+const SHARED_PER_SECOND: f64 = 1_000.0;
 
 /// Maximum frames that a connection can have earned and not used.
 const MOST_EARNED: f64 = 10_000.0;
@@ -55,14 +64,28 @@ pub(super) fn earned_by(answer_bytes: usize) -> u64 {
     4 + (answer_bytes as u64).div_ceil(2 << 10)
 }
 
+/// Which frames cost something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Costly {
+    /// All overhead frames.
+    Overhead,
+    /// Heads of requests, and body frames without a request. h2 answers such frames with resets, and limits those only over the whole
+    /// life of a connection.
+    Resettable,
+}
+
 /// Parses frame headers from the bytes of a connection, which arrive in chunks of any length.
 #[derive(Debug)]
 pub(super) struct Scanner {
-    state: State,
-    /// Maximum concurrent requests of a client.
+    received: State,
+    sent: State,
+    costly: Costly,
+    /// Maximum concurrent requests of a client, which bounds `open`.
     streams: u32,
-    /// Requests whose bodies are not complete. A short body costs nothing.
-    bodies: u32,
+    /// Streams with an incomplete body that the host has not reset. True if a short body frame has arrived: the first costs nothing.
+    open: BTreeMap<u32, bool>,
+    /// The newest stream that began with an incomplete body.
+    newest: u32,
 }
 
 #[derive(Debug)]
@@ -77,70 +100,128 @@ enum State {
     Payload(usize),
 }
 
+/// A frame header.
+#[derive(Debug, Clone, Copy)]
+struct FrameHead {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    length: usize,
+}
+
+impl FrameHead {
+    fn parse(bytes: [u8; HEAD_BYTES]) -> Self {
+        let [high, middle, low, kind, flags, stream @ ..] = bytes;
+        let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        // The first bit of the stream is reserved.
+        Self { kind, flags, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1), length }
+    }
+}
+
+impl State {
+    /// No byte of the next frame has arrived.
+    const NEXT: Self = Self::Head([0; HEAD_BYTES], 0);
+
+    /// Parses some of these bytes. Returns how many, and the frame header that ends with them.
+    fn advance(&mut self, bytes: &[u8]) -> (usize, Option<FrameHead>) {
+        match self {
+            Self::Other => (bytes.len(), None),
+            Self::Preface(matched) => {
+                let read = bytes.len().min(PREFACE.len() - *matched);
+                if bytes[..read] != PREFACE[*matched..][..read] {
+                    *self = Self::Other;
+                    return (bytes.len(), None);
+                }
+                *matched += read;
+                if *matched == PREFACE.len() {
+                    *self = Self::NEXT;
+                }
+                (read, None)
+            }
+            Self::Head(head, filled) => {
+                let read = bytes.len().min(HEAD_BYTES - *filled);
+                head[*filled..][..read].copy_from_slice(&bytes[..read]);
+                *filled += read;
+                if *filled < HEAD_BYTES {
+                    return (read, None);
+                }
+                let head = FrameHead::parse(*head);
+                *self = if head.length == 0 { Self::NEXT } else { Self::Payload(head.length) };
+                (read, Some(head))
+            }
+            Self::Payload(left) => {
+                let read = bytes.len().min(*left);
+                *left -= read;
+                if *left == 0 {
+                    *self = Self::NEXT;
+                }
+                (read, None)
+            }
+        }
+    }
+}
+
 impl Scanner {
-    pub(super) fn new(streams: u32) -> Self {
-        Self { state: State::Preface(0), streams, bodies: 0 }
+    pub(super) fn new(costly: Costly, streams: u32) -> Self {
+        Self { received: State::Preface(0), sent: State::NEXT, costly, streams, open: BTreeMap::new(), newest: 0 }
     }
 
     /// Returns whether the connection uses HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
-        matches!(self.state, State::Head(..) | State::Payload(_))
+        matches!(self.received, State::Head(..) | State::Payload(_))
     }
 
-    /// Returns the cost of frames whose headers end in these bytes, in overhead frames.
+    /// Returns the cost of received frames whose headers end in these bytes, in overhead frames.
     pub(super) fn cost(&mut self, mut bytes: &[u8]) -> u32 {
         let mut cost = 0_u32;
         while !bytes.is_empty() {
-            let read = match &mut self.state {
-                State::Other => return 0,
-                State::Preface(matched) => {
-                    let read = bytes.len().min(PREFACE.len() - *matched);
-                    if bytes[..read] != PREFACE[*matched..][..read] {
-                        self.state = State::Other;
-                        return 0;
-                    }
-                    *matched += read;
-                    if *matched == PREFACE.len() {
-                        self.state = State::Head([0; HEAD_BYTES], 0);
-                    }
-                    read
-                }
-                State::Head(head, filled) => {
-                    let read = bytes.len().min(HEAD_BYTES - *filled);
-                    head[*filled..][..read].copy_from_slice(&bytes[..read]);
-                    *filled += read;
-                    if *filled == HEAD_BYTES {
-                        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
-                        let (kind, flags) = (head[3], head[4]);
-                        cost = cost.saturating_add(self.cost_of(kind, flags, length));
-                        self.state = if length == 0 { State::Head([0; HEAD_BYTES], 0) } else { State::Payload(length) };
-                    }
-                    read
-                }
-                State::Payload(left) => {
-                    let read = bytes.len().min(*left);
-                    *left -= read;
-                    if *left == 0 {
-                        self.state = State::Head([0; HEAD_BYTES], 0);
-                    }
-                    read
-                }
-            };
+            let (read, head) = self.received.advance(bytes);
+            if let Some(head) = head {
+                cost = cost.saturating_add(self.cost_of(head));
+            }
             bytes = &bytes[read..];
         }
         cost
     }
 
-    fn cost_of(&mut self, kind: u8, flags: u8, length: usize) -> u32 {
-        if kind == DATA && length >= LEAST_DATA_BYTES {
-            return 0;
+    /// Records bytes that the host sent. Body frames of a stream that the host has reset belong to no request.
+    pub(super) fn record_sent(&mut self, mut bytes: &[u8]) {
+        if !self.is_http2() {
+            return;
         }
-        if kind == DATA && self.bodies > 0 {
-            self.bodies -= 1;
-            return 0;
+        while !bytes.is_empty() {
+            let (read, head) = self.sent.advance(bytes);
+            if let Some(head) = head
+                && head.kind == RST_STREAM
+            {
+                self.open.remove(&head.stream);
+            }
+            bytes = &bytes[read..];
         }
-        if kind == HEADERS && flags & END_STREAM == 0 {
-            self.bodies = (self.bodies + 1).min(self.streams);
+    }
+
+    fn cost_of(&mut self, FrameHead { kind, flags, stream, length }: FrameHead) -> u32 {
+        let is_last = flags & END_STREAM != 0;
+        let open = self.open.get_mut(&stream).filter(|_| kind == DATA);
+        let is_costly = match self.costly {
+            Costly::Overhead => true,
+            Costly::Resettable => kind == HEADERS || kind == DATA && open.is_none(),
+        };
+        let is_free = open.is_some_and(|had_short| length >= LEAST_DATA_BYTES || !std::mem::replace(had_short, true));
+        match kind {
+            HEADERS if !is_last => {
+                // An older stream can only get trailers.
+                if stream > self.newest && self.open.len() < self.streams as usize {
+                    self.newest = stream;
+                    self.open.insert(stream, false);
+                }
+            }
+            DATA if !is_last => {}
+            HEADERS | DATA | RST_STREAM => _ = self.open.remove(&stream),
+            _ => {}
+        }
+        if !is_costly || is_free {
+            return 0;
         }
         u32::try_from(1 + length / BYTES_PER_FRAME).unwrap_or(u32::MAX)
     }
@@ -150,6 +231,7 @@ impl Scanner {
 #[derive(Debug)]
 pub(super) struct Allowance {
     at_once: f64,
+    per_second: f64,
     left: f64,
     at: Instant,
     /// Earned frames already added to `left`.
@@ -158,7 +240,12 @@ pub(super) struct Allowance {
 
 impl Allowance {
     pub(super) fn new(now: Instant) -> Self {
-        Self { at_once: AT_ONCE, left: AT_ONCE, at: now, earned: 0 }
+        Self { at_once: AT_ONCE, per_second: PER_SECOND, left: AT_ONCE, at: now, earned: 0 }
+    }
+
+    /// Returns the allowance of a connection that can carry many clients.
+    pub(super) fn shared(now: Instant) -> Self {
+        Self { at_once: MOST_EARNED, per_second: SHARED_PER_SECOND, left: MOST_EARNED, at: now, earned: 0 }
     }
 
     /// Adds the burst that an HTTP/2 client needs for `streams` concurrent requests.
@@ -170,17 +257,19 @@ impl Allowance {
     /// Pays for frames that arrived `now`, where `earned` is the total earned on the connection. The allowance of the connection pays
     /// first, then that of its address. Returns false if both are used up.
     pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, of_addresses: &Rate<IpAddr>, now: Instant) -> bool {
-        let regained = now.saturating_duration_since(self.at).as_secs_f64() * PER_SECOND;
+        self.pay_alone(cost, earned, now).is_none_or(|missing| of_addresses.take(&address, missing))
+    }
+
+    /// Pays from the allowance of the connection. Returns the frames that it cannot pay for.
+    pub(super) fn pay_alone(&mut self, cost: u32, earned: u64, now: Instant) -> Option<NonZeroU32> {
+        let regained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
         // Time restores the burst and no more.
         self.left = (self.left + regained).min(self.left.max(self.at_once));
         self.left = (self.left + earned.saturating_sub(self.earned) as f64).min(MOST_EARNED);
         (self.at, self.earned) = (now, earned);
         let missing = f64::from(cost) - self.left;
         self.left = (-missing).max(0.0);
-        match NonZeroU32::new(missing.max(0.0).ceil() as u32) {
-            None => true,
-            Some(missing) => of_addresses.take(&address, missing),
-        }
+        NonZeroU32::new(missing.max(0.0).ceil() as u32)
     }
 }
 
@@ -200,22 +289,70 @@ mod tests {
         bytes
     }
 
-    fn flagged(kind: u8, flags: u8, length: usize) -> Vec<u8> {
+    /// Returns a frame of this stream with these flags.
+    fn on(stream: u8, kind: u8, flags: u8, length: usize) -> Vec<u8> {
         let mut frame = frame(kind, length);
-        frame[4] = flags;
+        (frame[4], frame[8]) = (flags, stream);
         frame
+    }
+
+    fn scanner(streams: u32) -> Scanner {
+        Scanner::new(Costly::Overhead, streams)
     }
 
     #[test]
     fn the_first_short_body_of_a_request_costs_nothing() {
-        let cost = |frames: &[Vec<u8>]| Scanner::new(3).cost(&[&PREFACE[..], &frames.concat()].concat());
-        let (head, get, data) = (flagged(HEADERS, 4, 20), flagged(HEADERS, 5, 20), flagged(DATA, 1, 2));
-        assert_eq!(cost(&[head.clone(), data.clone(), data.clone()]), 2, "a second one does");
-        let requests = [head.clone(), head.clone(), head.clone(), data.clone(), data.clone(), data.clone()];
+        let cost = |frames: &[Vec<u8>]| scanner(3).cost(&[&PREFACE[..], &frames.concat()].concat());
+        let (head, get, data) = (|n| on(n, HEADERS, 4, 20), on(1, HEADERS, 5, 20), |n, flags| on(n, DATA, flags, 2));
+        assert_eq!(cost(&[head(1), data(1, 0), data(1, 1)]), 2, "a second one does");
+        let requests = [head(1), head(3), head(5), data(3, 1), data(5, 1), data(1, 1)];
         assert_eq!(cost(&requests), 3, "in whatever order they come");
-        assert_eq!(cost(&[get, data.clone()]), 2, "one without a body has none");
-        let many = [vec![head; 10], vec![data; 10]].concat();
+        assert_eq!(cost(&[get, data(1, 1)]), 2, "one without a body has none");
+        let many = (1..=10).map(head).chain((1..=10).map(|n| data(n, 1))).collect::<Vec<_>>();
         assert_eq!(cost(&many), 10 + 7, "no more than may be under way");
+    }
+
+    #[test]
+    fn body_frames_without_an_open_request_are_overhead() {
+        let body = on(1, DATA, 0, 1_000).repeat(4);
+        let reset = on(1, RST_STREAM, 0, 4);
+        for (costly, of_reset) in [(Costly::Overhead, 1), (Costly::Resettable, 0)] {
+            let begun = || {
+                let mut scanner = Scanner::new(costly, 3);
+                assert_eq!(scanner.cost(&[&PREFACE[..], &on(1, HEADERS, 4, 20), &body].concat()), 1, "{costly:?}");
+                scanner
+            };
+            let mut answered = begun();
+            // The answer's head and the reset, in pieces.
+            for piece in [on(0, 4, 0, 0), on(1, HEADERS, 4, 20), reset.clone()].concat().chunks(5) {
+                answered.record_sent(piece);
+            }
+            assert_eq!(answered.cost(&body), 4, "{costly:?}: the host has reset the stream");
+            assert_eq!(answered.cost(&on(1, HEADERS, 4, 20)), 1);
+            assert_eq!(answered.cost(&body), 4, "{costly:?}: a second head does not open it again");
+            let mut canceled = begun();
+            assert_eq!(canceled.cost(&reset), of_reset);
+            assert_eq!(canceled.cost(&body), 4, "{costly:?}: the client has reset the stream");
+            let mut complete = begun();
+            assert_eq!(complete.cost(&on(1, DATA, 1, 64)), 0);
+            assert_eq!(complete.cost(&body), 4, "{costly:?}: the body was complete");
+            assert_eq!(begun().cost(&on(3, DATA, 0, 64)), 1, "{costly:?}: the stream has not begun");
+        }
+        let pings = frame(PING, 8).repeat(100);
+        assert_eq!(Scanner::new(Costly::Resettable, 3).cost(&[&PREFACE[..], &pings].concat()), 0);
+    }
+
+    #[test]
+    fn a_shared_connection_has_a_large_allowance_that_ends() {
+        let mut now = Instant::now();
+        let mut shared = Allowance::shared(now);
+        shared.add_streams(100);
+        for _ in 0..60 {
+            assert_eq!(shared.pay_alone(SHARED_PER_SECOND as u32, 0, now), None);
+            now += Duration::from_secs(1);
+        }
+        assert_eq!(shared.pay_alone(MOST_EARNED as u32, 0, now), None);
+        assert!(shared.pay_alone(1, 0, now).is_some());
     }
 
     #[test]
@@ -236,10 +373,10 @@ mod tests {
     fn frames_are_counted_however_their_bytes_are_cut() {
         let frames = [frame(4, 0), frame(PING, 8), frame(DATA, 64), frame(DATA, 0), frame(DATA, 63), frame(0xee, 16 << 10), frame(1, 20)];
         let bytes = [&PREFACE[..], &frames.concat()].concat();
-        // The large frame counts as five.
-        let wanted = 1 + 1 + 1 + 1 + 5 + 1;
+        // The large frame counts as five. The body frames belong to no request.
+        let wanted = 1 + 1 + 1 + 1 + 1 + 5 + 1;
         for size in [1, 2, 8, 9, 10, 24, 1_000, bytes.len()] {
-            let mut scanner = Scanner::new(100);
+            let mut scanner = scanner(100);
             assert_eq!(bytes.chunks(size).map(|piece| scanner.cost(piece)).sum::<u32>(), wanted, "in pieces of {size}");
             assert!(scanner.is_http2());
         }
@@ -247,12 +384,12 @@ mod tests {
 
     #[test]
     fn http1_has_no_frames() {
-        let mut scanner = Scanner::new(100);
+        let mut scanner = scanner(100);
         assert!(!scanner.is_http2());
         assert_eq!(scanner.cost(b"PRI * HTTP/2.0\r\n\r\nS"), 0);
         assert_eq!(scanner.cost(&[0; 1_000]), 0);
         assert!(!scanner.is_http2());
-        assert_eq!(Scanner::new(100).cost(b"GET / HTTP/1.1\r\n\r\n\0\0\0\x06\0\0\0\0\0"), 0);
+        assert_eq!(scanner(100).cost(b"GET / HTTP/1.1\r\n\r\n\0\0\0\x06\0\0\0\0\0"), 0);
     }
 
     /// Returns a limiter that regains one frame per second.

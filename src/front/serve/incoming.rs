@@ -1,15 +1,18 @@
 //! The body of a request, which also holds the memory share of the head.
 
 use std::{
+    future::poll_fn,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use tokio::{sync::oneshot, time::timeout};
 
-use crate::{fault::Fault, quota::Share};
+use crate::{body::waits, fault::Fault, quota::Share};
 
 /// Approximate memory of a header field beyond its name and value, in bytes.
 const FIELD_BYTES: usize = 128;
@@ -17,31 +20,71 @@ const FIELD_BYTES: usize = 128;
 /// Heads up to this size are not counted. The limit on concurrent requests bounds them.
 const UNCOUNTED_BYTES: usize = 4 << 10;
 
+/// Maximum bytes of an unread body to discard before its answer is sent, and the maximum time for that.
+const REST_BYTES: u64 = 64 << 10;
+const REST: Duration = Duration::from_millis(500);
+
 /// A body that is being received.
 pub(super) struct Incoming {
-    body: hyper::body::Incoming,
+    /// `None` only while it is being dropped.
+    body: Option<hyper::body::Incoming>,
+    /// Gets the body if it is dropped before it is complete.
+    rest: Option<oneshot::Sender<hyper::body::Incoming>>,
     /// The memory share of the head until the body is complete, if it is worth counting.
     head: Option<Share>,
 }
 
 impl Incoming {
     /// Wraps a body. If the body is incomplete, takes a share for the head from `hold` and releases it when the body
-    /// ends.
+    /// ends. For HTTP/2, also returns a channel that gets the body if it is dropped before it is complete.
     ///
     /// # Errors
     ///
     /// Errors of `hold`.
     pub(super) fn new(
         body: hyper::body::Incoming,
+        http2: bool,
         head: &HeaderMap,
         hold: impl FnOnce(usize) -> Result<Share, Fault>,
-    ) -> Result<Self, Fault> {
-        let bytes = head_bytes(head);
-        if body.is_end_stream() || bytes <= UNCOUNTED_BYTES {
-            return Ok(Self { body, head: None });
+    ) -> Result<(Self, Option<oneshot::Receiver<hyper::body::Incoming>>), Fault> {
+        if body.is_end_stream() {
+            return Ok((Self { body: Some(body), rest: None, head: None }, None));
         }
-        Ok(Self { body, head: Some(hold(bytes)?) })
+        let bytes = head_bytes(head);
+        let share = if bytes > UNCOUNTED_BYTES { Some(hold(bytes)?) } else { None };
+        let (rest, unread) = (http2 && !waits(head)).then(oneshot::channel).unzip();
+        Ok((Self { body: Some(body), rest, head: share }, unread))
     }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if let (Some(body), Some(rest)) = (self.body.take(), self.rest.take())
+            && !body.is_end_stream()
+        {
+            // Nobody waits for the body of a canceled request.
+            _ = rest.send(body);
+        }
+    }
+}
+
+/// Reads and discards the rest of a short HTTP/2 body. Otherwise the stream ends with `RST_STREAM` after the answer, and
+/// the rest of the body arrives at a stream that no longer exists (RFC 9113, section 8.1).
+pub(super) async fn discard(mut body: hyper::body::Incoming) {
+    let mut left = REST_BYTES;
+    if body.size_hint().lower() > left {
+        return;
+    }
+    let discarded = async {
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            if bytes > left {
+                break;
+            }
+            left -= bytes;
+        }
+    };
+    _ = timeout(REST, discarded).await;
 }
 
 /// Estimates the memory of a head, in bytes.
@@ -54,18 +97,19 @@ impl Body for Incoming {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if !matches!(frame, Some(Ok(_))) || self.body.is_end_stream() {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) || body.is_end_stream() {
             self.head = None;
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or_else(SizeHint::new, Body::size_hint)
     }
 }
