@@ -1,5 +1,5 @@
 //! Attempts that may fail, such as the check of a credential. Until its result is known, an attempt counts as a failure
-//! of its key. So attempts that arrive together cannot all run before the first failure is counted.
+//! of its key. So simultaneous attempts cannot all run before the first failure is counted.
 
 use std::{
     collections::HashMap,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn attempts_that_arrive_together_run_until_the_limit_has_failed() {
+    async fn simultaneous_attempts_run_only_until_the_limit_is_reached() {
         for most in [1, 3, 10] {
             let attempts = attempts(most);
             assert_eq!(together(&attempts, true).await, most as usize);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn attempts_that_succeed_together_all_run() {
+    async fn simultaneous_attempts_that_succeed_all_run() {
         for most in [1, 3] {
             let attempts = attempts(most);
             assert_eq!(together(&attempts, false).await, TOGETHER);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn attempt_that_is_abandoned_in_the_queue_holds_nobody_up() {
+    async fn abandoned_attempt_does_not_block_its_queue() {
         let attempts = attempts(1);
         let first = attempts.begin(1).await.unwrap();
         let waiting: Vec<_> = (0..2)
