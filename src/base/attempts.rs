@@ -11,9 +11,30 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 
-use super::{penalty::Penalties, uses};
+use super::{
+    penalty::{Admission, Penalties},
+    uses,
+};
+
+/// Maximum number of attempts of a key that wait. Further ones are refused.
+const MAX_WAITING: usize = 1024;
+
+/// Maximum time that an attempt waits.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a key should wait after one of these two limits refused an attempt.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// Why an attempt cannot begin, and after which time the key can try again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptError {
+    /// The key has failed too often.
+    Failed(Duration),
+    /// Too many attempts of the key wait, or this one has waited too long.
+    Busy(Duration),
+}
 
 /// Limits the attempts of each key to the failures that the key has left.
 #[derive(Debug)]
@@ -55,39 +76,54 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
     }
 
     /// Begins an attempt of the key. While open attempts take all failures that the key has left, waits until one of
-    /// them ends.
+    /// them ends, for 10 seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// [`AttemptError`].
+    pub async fn begin(self: &Arc<Self>, key: K) -> Result<Attempt<K>, AttemptError> {
+        let place = self.enter(key).ok_or(AttemptError::Busy(BUSY))?;
+        let opened = timeout(MAX_WAIT, self.open(&place)).await;
+        match opened {
+            Ok(Ok(())) => Ok(Attempt { place }),
+            Ok(Err(wait)) => Err(AttemptError::Failed(wait)),
+            Err(_elapsed) => Err(AttemptError::Busy(BUSY)),
+        }
+    }
+
+    /// Opens an attempt as soon as the key's failures allow it.
     ///
     /// # Errors
     ///
     /// How long the key must wait because it has failed too often.
-    pub async fn begin(self: &Arc<Self>, key: K) -> Result<Attempt<K>, Duration> {
-        let place = self.enter(key);
-        {
-            let _next = place.queue.next.lock().await;
-            loop {
-                // An attempt that fails is counted before it ends. So reading in this order misses none.
-                let open = place.queue.open.load(Ordering::SeqCst);
-                let now = uses::now();
-                if let Some(wait) = self.penalties.wait(&place.key, now) {
-                    return Err(wait);
-                }
-                if self.penalties.may_fail(&place.key, open.saturating_add(1), now) {
-                    break;
-                }
-                place.queue.ended.notified().await;
+    async fn open(&self, place: &Place<K>) -> Result<(), Duration> {
+        let _next = place.queue.next.lock().await;
+        loop {
+            // An attempt that fails is counted before it ends. So reading in this order misses none.
+            let open = place.queue.open.load(Ordering::SeqCst);
+            match self.penalties.admit(&place.key, open, uses::now()) {
+                Admission::Now => break,
+                // An attempt was open, so its end wakes this one.
+                Admission::Later => place.queue.ended.notified().await,
+                Admission::Refused(wait) => return Err(wait),
             }
-            place.queue.open.fetch_add(1, Ordering::SeqCst);
         }
-        Ok(Attempt { place })
+        place.queue.open.fetch_add(1, Ordering::SeqCst);
+        Ok(())
     }
 
-    fn enter(self: &Arc<Self>, key: K) -> Place<K> {
+    /// Takes a place in the queue of a key, or returns `None` if [`MAX_WAITING`] attempts of the key wait.
+    fn enter(self: &Arc<Self>, key: K) -> Option<Place<K>> {
         let mut queues = self.queues();
         let shared = queues.entry(key.clone()).or_default();
+        let open = shared.queue.open.load(Ordering::SeqCst) as usize;
+        if shared.attempts.saturating_sub(open) >= MAX_WAITING {
+            return None;
+        }
         shared.attempts += 1;
         let queue = Arc::clone(&shared.queue);
         drop(queues);
-        Place { attempts: Arc::clone(self), key, queue }
+        Some(Place { attempts: Arc::clone(self), key, queue })
     }
 
     fn queues(&self) -> MutexGuard<'_, HashMap<K, KeyQueue>> {
@@ -140,7 +176,11 @@ mod tests {
     use std::num::NonZeroU32;
 
     use futures_util::future::join_all;
-    use tokio::{sync::Barrier, task::yield_now};
+    use tokio::{
+        sync::Barrier,
+        task::{JoinHandle, yield_now},
+        time::Instant,
+    };
 
     use super::*;
 
@@ -150,6 +190,24 @@ mod tests {
     fn attempts(per_minute: u32) -> Arc<Attempts<u32>> {
         let per_minute = NonZeroU32::new(per_minute).unwrap();
         Arc::new(Attempts::new(Penalties::new(per_minute, Duration::from_secs(60 * 60))))
+    }
+
+    /// Begins an attempt of key 1 in a task, and ends it.
+    fn spawn_attempt(attempts: &Arc<Attempts<u32>>) -> JoinHandle<Result<(), AttemptError>> {
+        let attempts = Arc::clone(attempts);
+        tokio::spawn(async move { attempts.begin(1).await.map(drop) })
+    }
+
+    /// Waits until this many attempts of key 1 are open or waiting.
+    async fn entered(attempts: &Arc<Attempts<u32>>, count: usize) {
+        while attempts.queues()[&1].attempts < count {
+            yield_now().await;
+        }
+    }
+
+    /// Returns the result of `work`, which must not take forever.
+    async fn ends<T>(work: impl Future<Output = T>) -> T {
+        timeout(Duration::from_secs(60 * 60), work).await.expect("it waits for an event that never comes")
     }
 
     /// Begins attempts of one key at the same moment. Returns how many ran. `fail` decides whether they fail.
@@ -209,6 +267,58 @@ mod tests {
         }
         drop(first);
         assert!(attempts.begin(1).await.is_ok());
+        assert!(attempts.queues().is_empty());
+    }
+
+    /// Failures are also counted without an attempt, for example those on other hosts.
+    #[tokio::test(start_paused = true)]
+    async fn failure_counted_while_an_attempt_begins_makes_none_wait_forever() {
+        let attempts = attempts(1);
+        attempts.penalties().fail_after_next_lock(1);
+        assert_eq!(ends(attempts.begin(1)).await.map(drop), Ok(()), "the failure came later");
+        let refused = Err(AttemptError::Failed(Duration::from_secs(60)));
+        assert_eq!(ends(attempts.begin(1)).await.map(drop), refused, "the limit is reached, and no attempt is open");
+        assert!(attempts.queues().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failure_counted_while_an_attempt_waits_refuses_it() {
+        let attempts = attempts(2);
+        let open = attempts.begin(1).await.unwrap();
+        attempts.penalties().count(1, uses::now());
+        let waiting = spawn_attempt(&attempts);
+        entered(&attempts, 2).await;
+        attempts.penalties().count(1, uses::now());
+        drop(open);
+        assert_eq!(ends(waiting).await.unwrap(), Err(AttemptError::Failed(Duration::from_secs(30))));
+        assert!(attempts.queues().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_do_not_wait_forever() {
+        let attempts = attempts(1);
+        let open = attempts.begin(1).await.unwrap();
+        let begun = Instant::now();
+        let results = ends(join_all((0..3).map(|_| spawn_attempt(&attempts)))).await;
+        assert!(results.into_iter().all(|result| result.unwrap() == Err(AttemptError::Busy(BUSY))));
+        assert!((MAX_WAIT..MAX_WAIT + BUSY).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        drop(open);
+        assert!(attempts.begin(1).await.is_ok());
+        assert!(attempts.queues().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_attempts_of_a_key_are_bounded() {
+        let attempts = attempts(1);
+        let open = attempts.begin(1).await.unwrap();
+        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| spawn_attempt(&attempts)).collect();
+        entered(&attempts, MAX_WAITING + 1).await;
+        let begun = Instant::now();
+        assert_eq!(attempts.begin(1).await.map(drop), Err(AttemptError::Busy(BUSY)));
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it is refused at once");
+        assert!(attempts.begin(2).await.is_ok(), "another key");
+        drop(open);
+        assert!(ends(join_all(waiting)).await.into_iter().all(|result| result.unwrap().is_ok()));
         assert!(attempts.queues().is_empty());
     }
 }

@@ -24,13 +24,33 @@ pub struct Penalties<K> {
     /// After this time all failures are forgiven, however many there were.
     longest: Duration,
     uses: Mutex<Uses<K>>,
+    /// A failure that is counted before a later lock, and the number of locks before that.
+    #[cfg(test)]
+    interleaved: Mutex<Option<(usize, K)>>,
+}
+
+/// Whether an attempt of a key can begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Now.
+    Now,
+    /// Perhaps after an open attempt has ended. There is at least one.
+    Later,
+    /// Not before this time has passed, because the key has failed too often.
+    Refused(Duration),
 }
 
 impl<K: Hash + Eq + Clone> Penalties<K> {
     /// Allows `per_minute` failures for each key. All failures are forgiven after `longest`.
     #[must_use]
     pub fn new(per_minute: NonZeroU32, longest: Duration) -> Self {
-        Self { per_minute, longest, uses: Mutex::default() }
+        Self {
+            per_minute,
+            longest,
+            uses: Mutex::default(),
+            #[cfg(test)]
+            interleaved: Mutex::default(),
+        }
     }
 
     /// Returns the number of failures that a key may have in a minute.
@@ -42,13 +62,27 @@ impl<K: Hash + Eq + Clone> Penalties<K> {
     /// Returns how long the key must wait from `now` until one failure is forgiven, or `None` if it need not wait.
     pub fn wait(&self, key: &K, now: Instant) -> Option<Duration> {
         let behind = self.uses().behind(key, now);
+        self.wait_with(behind)
+    }
+
+    /// Returns how long a key with this debt must wait.
+    fn wait_with(&self, behind: Duration) -> Option<Duration> {
         let wait = (behind + self.interval()).saturating_sub(WINDOW);
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// Returns whether the key may fail this many times at `now` before it must wait.
-    pub(super) fn may_fail(&self, key: &K, failures: u32, now: Instant) -> bool {
-        self.uses().behind(key, now) + self.interval().saturating_mul(failures) <= WINDOW
+    /// Returns whether an attempt of the key can begin at `now`, given the number of its attempts that are open. Each of
+    /// these can still fail.
+    ///
+    /// It reads the failures once, because others can be counted at any time. Without an open attempt, the answer is
+    /// never [`Admission::Later`].
+    pub(super) fn admit(&self, key: &K, open: u32, now: Instant) -> Admission {
+        let behind = self.uses().behind(key, now);
+        if let Some(wait) = self.wait_with(behind) {
+            return Admission::Refused(wait);
+        }
+        let most = behind.saturating_add(self.interval().saturating_mul(open.saturating_add(1)));
+        if open == 0 || most <= WINDOW { Admission::Now } else { Admission::Later }
     }
 
     /// Returns whether the key has failures that are not yet forgiven at `now`.
@@ -85,7 +119,28 @@ impl<K: Hash + Eq + Clone> Penalties<K> {
     }
 
     fn uses(&self) -> MutexGuard<'_, Uses<K>> {
+        #[cfg(test)]
+        self.interleave();
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a failure of the key between the next lock and the one after it, as another thread can.
+    #[cfg(test)]
+    pub(super) fn fail_after_next_lock(&self, key: K) {
+        *self.interleaved.lock().unwrap_or_else(PoisonError::into_inner) = Some((1, key));
+    }
+
+    #[cfg(test)]
+    fn interleave(&self) {
+        let mut interleaved = self.interleaved.lock().unwrap_or_else(PoisonError::into_inner);
+        match interleaved.take() {
+            Some((0, key)) => {
+                drop(interleaved);
+                self.count(key, uses::now());
+            }
+            Some((locks, key)) => *interleaved = Some((locks - 1, key)),
+            None => {}
+        }
     }
 }
 
@@ -128,6 +183,19 @@ mod tests {
         assert!(penalties.has_failed(&1, later) && !penalties.has_failed(&1, later + WINDOW) && !penalties.has_failed(&2, later));
         penalties.forgive(&1);
         assert_eq!((penalties.wait(&1, later), penalties.has_failed(&1, later)), (None, false));
+    }
+
+    #[test]
+    fn attempt_waits_only_for_open_ones() {
+        let (penalties, now) = (penalties(2), Instant::now());
+        let admit = |open| penalties.admit(&1, open, now);
+        assert_eq!([admit(0), admit(1), admit(2), admit(u32::MAX)], [Admission::Now, Admission::Now, Admission::Later, Admission::Later]);
+        penalties.count(1, now);
+        assert_eq!([admit(0), admit(1)], [Admission::Now, Admission::Later]);
+        penalties.count(1, now);
+        assert_eq!([admit(0), admit(1)], [Admission::Refused(Duration::from_secs(30)); 2]);
+        penalties.used_elsewhere("1", 1);
+        assert!([admit(0), admit(1)].iter().all(|admission| matches!(admission, Admission::Refused(_))));
     }
 
     #[test]

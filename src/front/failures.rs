@@ -27,7 +27,7 @@ use axum::{
 };
 use futures_util::future::BoxFuture;
 use tollhouse_base::{
-    attempts::{Attempt, Attempts},
+    attempts::{Attempt, AttemptError, Attempts},
     penalty::{Penalties, WINDOW},
     uses::Tally,
 };
@@ -117,10 +117,10 @@ impl Failures {
     ///
     /// # Errors
     ///
-    /// 429 if the sender has failed too often.
+    /// 429 if the sender has failed too often, or if too many of its credentials are being checked.
     pub(super) async fn begin(&self, sender: Sender) -> Result<CredentialCheck, Fault> {
         let begun = self.of(sender).begin(sender.network).await;
-        begun.map(|attempt| CredentialCheck { attempt: Some(attempt), was_wrong: None }).map_err(|wait| self.too_many(wait))
+        begun.map(|attempt| CredentialCheck { attempt: Some(attempt), was_wrong: None }).map_err(|error| self.refused(error))
     }
 
     /// Counts a wrong credential of the sender that was not checked through [`Failures::begin`].
@@ -133,9 +133,19 @@ impl Failures {
         Arc::new(LookedUpCredentials { failures: Arc::clone(failures), sender })
     }
 
+    fn refused(&self, error: AttemptError) -> Fault {
+        match bound(error) {
+            (Bound::CredentialChecks, wait) => self.rate_limited(wait, Bound::CredentialChecks.to_string()),
+            (_, wait) => self.too_many(wait),
+        }
+    }
+
     fn too_many(&self, wait: Duration) -> Fault {
+        self.rate_limited(wait, format!("more than {} wrong credentials per minute from your address", self.per_minute()))
+    }
+
+    fn rate_limited(&self, wait: Duration, message: String) -> Fault {
         let most = self.per_minute();
-        let message = format!("more than {most} wrong credentials per minute from your address");
         Fault::rate_limited(Policy { name: Bound::Credentials.policy(), most, window_secs: WINDOW.as_secs() }, whole_seconds(wait), message)
     }
 
@@ -148,6 +158,14 @@ impl Failures {
             SenderKind::Client => &self.of_clients,
             SenderKind::ForeignPage => &self.of_foreign_pages,
         }
+    }
+}
+
+/// Returns the limit that an attempt exceeds, and how long the sender should wait.
+fn bound(error: AttemptError) -> (Bound, Duration) {
+    match error {
+        AttemptError::Failed(wait) => (Bound::Credentials, wait),
+        AttemptError::Busy(wait) => (Bound::CredentialChecks, wait),
     }
 }
 
@@ -169,7 +187,7 @@ impl CredentialCheck {
     ///
     /// # Errors
     ///
-    /// 429 if the address has sent too many wrong credentials.
+    /// 429 if the address has sent too many wrong credentials, or if too many of its credentials are being checked.
     pub async fn begin(extensions: &Extensions) -> Result<Self, Fault> {
         let Some(CredentialLimit { failures, sender, was_wrong }) = extensions.get() else { return Ok(Self::UNLIMITED) };
         let check = failures.begin(*sender).await?;
@@ -272,7 +290,10 @@ impl CredentialObserver for LookedUpCredentials {
         Box::pin(async move {
             let (most, attempts) = (self.failures.per_minute(), self.failures.of(self.sender));
             let lookup = |attempt| Box::new(CredentialCheck { attempt: Some(attempt), was_wrong: None }) as Box<dyn CredentialLookup>;
-            let slowed = |wait| Slowed { bound: Bound::Credentials, most, window: WINDOW, wait };
+            let slowed = |error| {
+                let (bound, wait) = bound(error);
+                Slowed { bound, most, window: WINDOW, wait }
+            };
             attempts.begin(self.sender.network).await.map(lookup).map_err(slowed)
         })
     }
@@ -308,6 +329,13 @@ mod tests {
         (0..100_000).for_each(|_| failures.count(client));
         let wait = failures.check(client).unwrap_err().retry_after_secs().unwrap();
         assert!((50..=61).contains(&wait), "{wait}");
+    }
+
+    #[test]
+    fn refusal_for_many_open_checks_does_not_call_them_wrong() {
+        let refused = failures(1).refused(AttemptError::Busy(Duration::from_secs(1)));
+        assert_eq!((refused.code(), refused.retry_after_secs()), (Code::RateLimited, Some(1)));
+        assert!(!refused.message().contains("wrong"), "{refused:?}");
     }
 
     #[test]

@@ -71,7 +71,8 @@ pub trait CredentialObserver: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Bound::Credentials`](crate::Bound::Credentials) if the caller has sent too many wrong credentials.
+    /// [`Bound::Credentials`](crate::Bound::Credentials) if the caller has sent too many wrong credentials,
+    /// [`Bound::CredentialChecks`](crate::Bound::CredentialChecks) if too many are being checked.
     fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, Slowed>>;
 }
 

@@ -1,5 +1,8 @@
 //! Explains why a result is valid JSON only for JavaScript.
 
+/// Number of levels of arrays and objects that the parser reads.
+const MAX_LEVELS: usize = 127;
+
 /// The construct that other JSON readers reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
@@ -9,22 +12,60 @@ pub enum Unreadable {
     /// A number such as `1e999`, which readers change in different ways.
     #[error("a number in it is larger than 1.8e308, which is the most that readers of JSON hold")]
     Number,
+    /// Arrays and objects are nested too deep.
+    #[error("it is nested deeper than {} levels", MAX_LEVELS)]
+    Nesting,
+    /// A byte that is not valid UTF-8 in its place.
+    #[error("it is not UTF-8 (at line {line} column {column})")]
+    NotUtf8 {
+        /// Line of the byte, from 1.
+        line: usize,
+        /// Its position in the line in bytes, from 1.
+        column: usize,
+    },
+    /// An object that begins with a key that the parser reserves for itself.
+    #[error("an object in it begins with the reserved key `$serde_json::private::RawValue`")]
+    ReservedKey,
     /// It claims to be JSON but is not.
     #[error("it says that it is JSON, and is not")]
     NotJson,
 }
 
 impl Unreadable {
-    /// Returns why `json` could not be parsed. Call it after parsing failed.
+    /// Returns why `json` could not be parsed as a [`serde_json::Value`], given the parser's `error`.
     #[must_use]
-    pub fn why(json: &[u8]) -> Self {
+    pub fn why(json: &[u8], error: &serde_json::Error) -> Self {
         // Skipping a value checks its syntax without interpreting it.
-        match serde_json::from_slice::<serde::de::IgnoredAny>(json) {
-            Ok(_) if has_half_a_pair(json) => Self::Surrogate,
-            Ok(_) => Self::Number,
-            Err(_) => Self::NotJson,
+        if serde_json::from_slice::<serde::de::IgnoredAny>(json).is_err() {
+            return Self::NotJson;
+        }
+        // Every type of JSON fits a `Value`, so only the reserved key has a wrong one.
+        if error.is_data() {
+            return Self::ReservedKey;
+        }
+        // The parser does not publish the kind of an error in another way.
+        let kind = error.to_string();
+        if kind.starts_with("recursion limit exceeded") {
+            Self::Nesting
+        } else if kind.starts_with("number out of range") {
+            Self::Number
+        } else if let Err(error) = str::from_utf8(json) {
+            let (line, column) = place(json, error.valid_up_to());
+            Self::NotUtf8 { line, column }
+        } else if has_half_a_pair(json) {
+            Self::Surrogate
+        } else {
+            // The parser takes the value of the reserved key for the whole object, so other keys make it fail.
+            Self::ReservedKey
         }
     }
+}
+
+/// Returns the line and the column of a byte.
+fn place(text: &[u8], at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    (1 + before.iter().filter(|byte| **byte == b'\n').count(), 1 + at - line_start)
 }
 
 /// Explains why a text from a client is not JSON, and where, given the parser's `error`.
@@ -34,9 +75,11 @@ pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
         return "it is UTF-16 or UTF-32, and JSON is sent as UTF-8 (RFC 8259, 8.1)".to_owned();
     }
     let place = format!("at line {} column {}", error.line(), error.column());
-    match Unreadable::why(text) {
+    match Unreadable::why(text, error) {
         Unreadable::Surrogate => format!("a text has half of a surrogate pair, such as `\\ud83d` alone, which is not Unicode, {place}"),
         Unreadable::Number => format!("a number is larger than 1.8e308 {place}"),
+        why @ Unreadable::Nesting => format!("{why}, {place}"),
+        why @ (Unreadable::NotUtf8 { .. } | Unreadable::ReservedKey) => why.to_string(),
         Unreadable::NotJson => error.to_string(),
     }
 }
@@ -89,8 +132,36 @@ mod tests {
             ("{oops", Unreadable::NotJson),
             ("", Unreadable::NotJson),
         ] {
-            assert!(serde_json::from_str::<Value>(json).is_err(), "{json}");
-            assert_eq!(Unreadable::why(json.as_bytes()), why, "{json}");
+            assert_eq!(why_of(json.as_bytes()), why, "{json}");
+        }
+    }
+
+    /// Returns why `json` does not parse.
+    fn why_of(json: &[u8]) -> Unreadable {
+        Unreadable::why(json, &serde_json::from_slice::<Value>(json).unwrap_err())
+    }
+
+    /// Returns nested arrays.
+    fn nested(levels: usize, inner: &str) -> Vec<u8> {
+        format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels)).into()
+    }
+
+    #[test]
+    fn only_numbers_out_of_range_are_called_too_large() {
+        assert!(serde_json::from_slice::<Value>(&nested(MAX_LEVELS, "")).is_ok());
+        assert_eq!(why_of(&nested(MAX_LEVELS, "1e999")), Unreadable::Number);
+        for levels in [MAX_LEVELS + 1, 10_000] {
+            assert_eq!(why_of(&nested(levels, "")), Unreadable::Nesting);
+        }
+        for (json, line, column) in
+            [(&b"[\"\xff\"]"[..], 1, 3), (b"{\"a\":\n \"b\",\n\"\xe4\":1}", 3, 2), (b"\"\xc3\xa4\xc3\"", 1, 4), (b"[\"\\n\xff\"]", 1, 5)]
+        {
+            assert_eq!(why_of(json), Unreadable::NotUtf8 { line, column });
+        }
+        for value in ["1", "[]", r#""{oops""#, r#""1e999""#, r#""1","b":2"#] {
+            for key in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
+                assert_eq!(why_of(format!(r#"[{{"{key}":{value}}}]"#).as_bytes()), Unreadable::ReservedKey, "{key} {value}");
+            }
         }
     }
 
@@ -103,6 +174,9 @@ mod tests {
             (b"\xff\xfe{\0}\0", "UTF-16"),
             (b"{\0}\0", "UTF-16"),
             (b"{oops", "line 1 column"),
+            (&nested(200, "")[..], "deeper than 127 levels, at line 1 column 128"),
+            (b"{\"a\":\n\"\xe9\"}", "not UTF-8 (at line 2 column 2)"),
+            (br#"{"$serde_json::private::RawValue":1}"#, "reserved key"),
         ] {
             let error = serde_json::from_slice::<Value>(text).unwrap_err();
             let why = not_json(text, &error);

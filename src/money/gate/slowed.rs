@@ -61,6 +61,9 @@ pub enum Bound {
     /// Wrong credentials from one address, among them tokens of credits.
     #[error("too many wrong credentials came from your address in the last minute")]
     Credentials,
+    /// Credentials from one address that are being checked.
+    #[error("too many credentials from your address are being checked at once")]
+    CredentialChecks,
 }
 
 impl Bound {
@@ -73,7 +76,7 @@ impl Bound {
             Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas => "burned-gas",
             Self::Underpaid => "underpaid-gas",
             Self::Reverts => "reverted-settlements",
-            Self::Credentials => "credentials",
+            Self::Credentials | Self::CredentialChecks => "credentials",
         }
     }
 
@@ -81,7 +84,7 @@ impl Bound {
     pub(crate) fn metric(&self) -> &'static str {
         match self {
             Self::Payer => "payer",
-            Self::Address | Self::Credentials => "address",
+            Self::Address | Self::Credentials | Self::CredentialChecks => "address",
             Self::Tool(_) => "tool",
             Self::Unproven => "unproven",
             Self::Balance => "balance",
