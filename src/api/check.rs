@@ -20,11 +20,11 @@ pub struct EndpointCheckRequest(pub Map<String, Value>);
 pub struct EndpointCheckResponse {
     /// Always true.
     pub ok: True,
-    /// What publishing would lead to.
+    /// What would happen if the upload were published.
     pub check: EndpointCheck,
 }
 
-/// What publishing an upload would lead to.
+/// What would happen if an upload were published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -45,7 +45,7 @@ pub struct EndpointCheck {
     pub findings: Vec<Finding>,
     /// The limits that would be in force.
     pub limits: Limits,
-    /// What the handler uses without having it.
+    /// Warnings, for example about capabilities that the handler uses and does not have.
     pub warnings: Vec<String>,
 }
 

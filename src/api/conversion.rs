@@ -31,9 +31,9 @@ pub struct ConversionQuote {
     pub provider: String,
     /// Whether rates and fees are only typical ones that nobody has offered.
     pub indicative: bool,
-    /// What the caller has to spend.
+    /// The amount that the caller must spend.
     pub start: TokenAmount,
-    /// What arrives.
+    /// The amount that arrives.
     pub settlement: SettlementAmount,
     /// The route.
     pub route: ConversionRoute,

@@ -96,9 +96,9 @@ pub struct CreditResponse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreditDay {
-    /// What was spent.
+    /// The amount that was spent.
     pub spent_usd: MicroUsd,
-    /// What the budget leaves. Null if it has no limit per day.
+    /// The rest of the budget. Null if it has no limit per day.
     pub left_usd: Option<MicroUsd>,
     /// The spending by tool.
     pub by_tool: Vec<CreditToolDay>,
@@ -115,9 +115,9 @@ pub struct CreditDay {
 pub struct CreditToolDay {
     /// The tool.
     pub slug: String,
-    /// What was spent.
+    /// The amount that was spent.
     pub spent_usd: MicroUsd,
-    /// What the budget leaves. Null if it has no limit per tool.
+    /// The rest of the budget. Null if it has no limit per tool.
     pub left_usd: Option<MicroUsd>,
 }
 

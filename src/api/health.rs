@@ -36,7 +36,7 @@ pub struct Health {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(extend("nullable" = true))]
     pub reorganized_settlements: Option<Option<u64>>,
-    /// What was used without being paid.
+    /// Resources that were used without payment.
     pub unpaid: UnpaidHealth,
     /// Sizes of the store.
     pub stored: Map<String, Value>,
@@ -72,7 +72,7 @@ pub struct Replica {
     pub own: bool,
 }
 
-/// What was used without being paid.
+/// Resources that were used without payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]

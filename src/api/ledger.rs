@@ -17,7 +17,7 @@ pub struct Ledger {
     pub units: Vec<LedgerUnit>,
     /// The accounts.
     pub accounts: Vec<LedgerAccount>,
-    /// Whether everything agrees that was checked, and no reorganization undid a settlement.
+    /// Whether all checks agree, and no reorganization undid a settlement.
     pub agrees: bool,
     /// Number of settlements with an unknown outcome, up to 10,000. Their money is in no account. Absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]

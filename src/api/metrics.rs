@@ -39,7 +39,7 @@ pub enum MetricsStep {
     Day,
 }
 
-/// The calls within one step.
+/// The calls within one bucket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -102,7 +102,7 @@ pub struct RecentUsage {
     pub median_ms: Option<f64>,
 }
 
-/// What the sandbox did since the process started.
+/// Activity of the sandbox since the process started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeStats {
@@ -114,7 +114,7 @@ pub struct RuntimeStats {
     pub total: u64,
 }
 
-/// What the sandbox did for one tool.
+/// Activity of the sandbox for one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]

@@ -177,7 +177,7 @@ pub struct EndpointChangeResponse {
     pub ok: True,
     /// The tool.
     pub endpoint: OwnEndpoint,
-    /// What its handler uses without having it.
+    /// Warnings, for example about capabilities that its handler uses and does not have.
     pub warnings: Vec<String>,
 }
 

@@ -61,7 +61,7 @@ pub struct ReceiptResponse {
     pub settlement: Option<Reorganization>,
 }
 
-/// What became of a payment that a reorganization of the chain undid.
+/// The current state of a payment that a reorganization of the chain undid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]

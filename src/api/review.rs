@@ -59,7 +59,7 @@ pub struct Review {
     pub approved_fields: Map<String, Value>,
 }
 
-/// What of a tool waits for an admin's decision.
+/// The part of a tool that waits for an admin's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]

@@ -24,7 +24,7 @@ pub fn schemas() -> Map<String, Value> {
     all
 }
 
-/// Returns settings that refer to schemas where an OpenAPI document has them.
+/// Returns settings with references to the place of schemas in an OpenAPI document.
 fn settings() -> SchemaSettings {
     let mut objects = ReplaceBoolSchemas::default();
     objects.skip_additional_properties = true;
@@ -64,7 +64,7 @@ fn responses() -> Map<String, Value> {
     generator.take_definitions(true)
 }
 
-/// Removes what readers of the document do not need: titles, formats of numbers, empty defaults, descriptions of `true`, and the
+/// Removes parts that readers of the document do not need: titles, formats of numbers, empty defaults, descriptions of `true`, and the
 /// alternatives that are only a list of constants.
 #[derive(Clone)]
 struct Plain;
@@ -138,7 +138,7 @@ fn constants(members: &mut Map<String, Value>) {
     }
 }
 
-/// A field that a response omits if it has no value is never `null`, unless it says so by `nullable`.
+/// A field that a response omits if it has no value is never `null`, unless `nullable` says so.
 #[derive(Clone)]
 struct NullOnlyIfPresent;
 
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn request_rejects_unknown_fields() {
-        // Bodies that the schema of a tool, a protocol or a draft describes, and an attestation, which can say more.
+        // Bodies that a tool, a protocol or a draft describes with its own schema, and an attestation, which can have more fields.
         let open = ["Capabilities", "EndpointCheckRequest", "JsonRpcMessage", "JsonSchema", "SafetyAttestation", "ToolInput"];
         for (name, schema) in requests().iter().filter(|(name, _)| !open.contains(&name.as_str())) {
             assert_eq!(schema["additionalProperties"], false, "{name}");

@@ -1,5 +1,5 @@
 //! Attempts that may fail, such as the check of a credential. Until its result is known, an attempt counts as a failure
-//! of its key. So attempts that arrive together cannot all run before the first failure is counted.
+//! of its key. So simultaneous attempts cannot all run before the first failure is counted.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ const MAX_WAITING: usize = 1024;
 /// Maximum time that an attempt waits.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a key should wait after an attempt was refused because of these two.
+/// How long a key should wait after one of these two limits refused an attempt.
 const BUSY: Duration = Duration::from_secs(1);
 
 /// Why an attempt cannot begin, and after which time the key can try again.
@@ -205,9 +205,9 @@ mod tests {
         }
     }
 
-    /// Returns the result of `work`, which must not take for ever.
+    /// Returns the result of `work`, which must not take forever.
     async fn ends<T>(work: impl Future<Output = T>) -> T {
-        timeout(Duration::from_secs(60 * 60), work).await.expect("it waits for what nobody will announce")
+        timeout(Duration::from_secs(60 * 60), work).await.expect("it waits for an event that never comes")
     }
 
     /// Begins attempts of one key at the same moment. Returns how many ran. `fail` decides whether they fail.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn attempts_that_arrive_together_run_until_the_limit_has_failed() {
+    async fn simultaneous_attempts_run_only_until_the_limit_is_reached() {
         for most in [1, 3, 10] {
             let attempts = attempts(most);
             assert_eq!(together(&attempts, true).await, most as usize);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn attempts_that_succeed_together_all_run() {
+    async fn simultaneous_attempts_that_succeed_all_run() {
         for most in [1, 3] {
             let attempts = attempts(most);
             assert_eq!(together(&attempts, false).await, TOGETHER);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn attempt_that_is_abandoned_in_the_queue_holds_nobody_up() {
+    async fn abandoned_attempt_does_not_block_its_queue() {
         let attempts = attempts(1);
         let first = attempts.begin(1).await.unwrap();
         let waiting: Vec<_> = (0..2)
@@ -272,7 +272,7 @@ mod tests {
 
     /// Failures are also counted without an attempt, for example those on other hosts.
     #[tokio::test(start_paused = true)]
-    async fn failure_counted_while_an_attempt_begins_makes_none_wait_for_ever() {
+    async fn failure_counted_while_an_attempt_begins_makes_none_wait_forever() {
         let attempts = attempts(1);
         attempts.penalties().fail_after_next_lock(1);
         assert_eq!(ends(attempts.begin(1)).await.map(drop), Ok(()), "the failure came later");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn attempts_do_not_wait_for_ever() {
+    async fn attempts_do_not_wait_forever() {
         let attempts = attempts(1);
         let open = attempts.begin(1).await.unwrap();
         let begun = Instant::now();

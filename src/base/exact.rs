@@ -1,8 +1,8 @@
 //! JSON whose numbers keep the text that their author wrote.
 //!
-//! A [`Value`] rounds numbers to 64 bits. The feature `arbitrary_precision` of serde_json would keep them, but for every crate of the
-//! program: each number would be an allocated text, and types that serde reads through a buffer (`flatten`, untagged enums) would get a map
-//! in place of a number. So the few texts whose digits matter are handled here, and everything else stays as it is.
+//! A [`Value`] rounds numbers to 64 bits. The feature `arbitrary_precision` of serde_json would keep them, but it applies to every crate of
+//! the program: each number would be an allocated text, and types that serde reads through a buffer (`flatten`, untagged enums) would get
+//! a map in place of a number. So the few texts whose digits matter are handled here, and everything else stays as it is.
 
 use std::{collections::BTreeMap, io, ops::Range};
 
@@ -42,7 +42,7 @@ pub fn approximate(json: &RawValue) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Cuts the value at `path` out of a JSON text. The rest has `0` in its place, and each other byte at its line and column.
+/// Cuts the value at `path` out of a JSON text. The rest has `0` in its place, and every other byte keeps its line and column.
 ///
 /// Returns `None` if the text is not JSON or has no such value.
 #[must_use]
@@ -85,7 +85,7 @@ pub fn numbers(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     places(text).map(move |place| &text[place])
 }
 
-/// Iterates over the places of the numbers of a JSON text.
+/// Iterates over the positions of the numbers in a JSON text.
 fn places(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -104,7 +104,7 @@ fn places(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the place after a string, whose content begins at `start`.
+/// Returns the position after a string whose content begins at `start`.
 fn end_of_string(text: &[u8], start: usize) -> usize {
     let mut escaped = false;
     let end = text[start..].iter().position(|byte| {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_their_text_and_all_else_is_written_as_a_value() {
+    fn numbers_keep_their_text_and_the_rest_is_written_like_a_value() {
         for number in CHANGED {
             let text = format!("{{ \"a\\\"1\" : [ {number} , \"2 \\u00e9\", {{\"b\":{number}}},\n null ], \"c\": {number} }}");
             let wanted = format!("{{\"a\\\"1\":[{number},\"2 é\",{{\"b\":{number}}},null],\"c\":{number}}}");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_no_value_holds_are_errors() {
+    fn json_that_a_value_cannot_hold_is_an_error() {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         for json in [r#"["\ud83d"]"#, &deep] {
             assert!(compact(raw(json)).is_err() && approximate(raw(json)).is_err() && pretty(json).is_err(), "{json}");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_cut_text_keeps_its_places() {
+    fn cutting_a_value_moves_no_other_byte() {
         let text = "{\"x\": 1,\n \"h\": {\"r\": {\"é\":\n 1e400 } }, \"y\": oops";
         assert!(cut(text.as_bytes(), &["h", "r"]).is_none());
         let text = text.replace("oops", "2}");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_found_outside_of_strings_alone() {
+    fn numbers_in_strings_are_not_found() {
         let found = |text: &'static str| numbers(text.as_bytes()).map(|number| str::from_utf8(number).unwrap()).collect::<Vec<_>>();
         assert_eq!(found(r#"{"1":-2.5e+3,"a\"4":[5,"6\\",7]}"#), ["-2.5e+3", "5", "7"]);
         assert_eq!(found(r#""1"#), Vec::<&str>::new());

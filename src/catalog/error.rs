@@ -45,7 +45,7 @@ pub enum PublishError {
     #[error("more than {0} uploads and changes of yours are being looked at: send this one when they are done")]
     Crowded(usize),
     /// A host that ignores `settle` may serve the store.
-    #[error("`settle` cannot be `before` yet: a host of an earlier version may serve the store, and it runs a tool before it is paid")]
+    #[error("`settle` cannot be `before` yet: a host of an earlier version may serve the store, and would run the tool before it is paid")]
     OlderHosts,
     #[error("nothing of this endpoint waits for this decision")]
     NothingToDecide,

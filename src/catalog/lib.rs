@@ -383,8 +383,8 @@ impl Catalog {
         Err(PublishError::field(format!("/accepts/{place}"), message))
     }
 
-    /// Checks that all hosts of the store know when the owner wants a call to be charged. From then on, no host that does
-    /// not know it can start.
+    /// Checks that all hosts of the store support this time of the charge. From then on, no host that does not support it
+    /// can start.
     async fn known_to_all(&self, settle: SettleTime) -> Result<(), PublishError> {
         if settle.is_after() || self.sources.replica.may_write(SETTLED_BEFORE).await? { Ok(()) } else { Err(PublishError::OlderHosts) }
     }

@@ -57,7 +57,7 @@ pub(super) fn is_handler(source: &str) -> bool {
 pub const HANDLERS: [(&str, &str); 2] = [("handler.js", "js"), ("handler.ts", "ts")];
 
 /// Returns the create request of a tool: its `tool.json` with the handler from the same folder.
-/// `read` returns a file of its folder. A static response is returned with its digits, and only stands for itself in the request.
+/// `read` returns a file of its folder. A static response is returned separately, with its digits; the request has a `0` in its place.
 ///
 /// # Errors
 ///

@@ -105,7 +105,7 @@ pub(super) fn hash_of(source: &str, language: Language) -> String {
     receipt::bytes_hash(format!("{tag}\0{source}").as_bytes())
 }
 
-/// Returns the name of a static response: the hash of its value, or of its text if a number is written otherwise than in canonical JSON
+/// Returns the name of a static response: the hash of its value, or of its text if a number is not written as in canonical JSON
 /// (RFC 8785). Responses that differ only in such a number, such as `0.1` and `0.1000`, are different versions.
 #[must_use]
 pub fn response_hash(response: &StaticResponse) -> String {

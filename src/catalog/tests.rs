@@ -119,7 +119,7 @@ async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::Lea
 }
 
 #[tokio::test]
-async fn price_below_the_gas_of_its_settlement_is_warned_of_where_the_host_pays_the_gas() {
+async fn price_below_the_gas_that_the_host_pays_for_its_settlement_causes_a_warning() {
     let (mut catalog, _folder) = catalog().await;
     let network = catalog.payment.first().asset.network;
     let warned = |catalog: &Catalog, endpoint: &Endpoint| catalog.price_warnings(endpoint).len();

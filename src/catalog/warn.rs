@@ -38,9 +38,9 @@ impl Catalog {
         let underpaid = self.payment.underpaid_on(endpoint.most_usd(), &endpoint.accepts);
         let warning = |(network, least): (&Network, MicroUsd)| {
             format!(
-                "a price below {least} USD costs the host more gas than it earns on {}, so it takes few such calls an hour there (then 429): \
-                 let callers pay with developer credit, do more work per call for a higher price, or ask the operator to settle \
-                 with an `http` facilitator",
+                "a price below {least} USD costs the host more gas than it earns on {}, so only a few such calls an hour succeed \
+                 there (then 429): let callers pay with developer credit, do more work per call for a higher price, or ask the \
+                 operator to settle with an `http` facilitator",
                 network.name
             )
         };
@@ -94,7 +94,7 @@ fn odd(draft: &Draft) -> Vec<String> {
     if let Some(HandlerDraft::Response { response }) = &draft.handler
         && numbers(response.as_ref()).any(is_long)
     {
-        let reason = "it is answered as you wrote it, but most clients round it. Write it as text to keep its digits";
+        let reason = "callers get it as you wrote it, but most clients round it. Write it as a string to keep its digits";
         warnings.push(format!("a number in the response has more digits than a double holds: {reason}"));
     }
     let input = draft.input_schema.as_ref();

@@ -115,13 +115,13 @@ pub struct MoneyFlags {
     /// Settlements of one payer that may be reverted in an hour, for `evm`; 0 is no limit [default: 5]
     #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
     pub payer_reverts: Option<u32>,
-    /// Least amount, in USD, that covers the gas of its settlement, for `evm`; the gas of smaller payments counts toward the same limits, against such payments alone; 0 covers any [default: 0.001, and 0 on test networks]
+    /// Least payment, in USD, that covers the gas of its settlement, for `evm`; the gas of smaller payments is limited like burned gas; 0 is no limit [default: 0.001, and 0 on test networks]
     #[arg(long, env = "TOLLHOUSE_LEAST_SETTLEMENT_USD", value_parser = usd)]
     pub least_settlement_usd: Option<MicroUsd>,
     /// The same for single networks, each as `NETWORK=USD`
     #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
     pub network_least_settlement_usd: Vec<String>,
-    /// Time for which a settlement whose end nobody tells is looked up, in ms, at most a year; then it is `unresolved`, and an admin decides [default: 86400000]
+    /// Time for which a settlement with an unknown outcome is looked up, in ms, at most a year; then it is `unresolved`, and an admin decides [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_UNRESOLVED_AFTER_MS))]
     pub unresolved_after_ms: Option<u64>,
     /// Runs for one payment that was settled before the run, the first among them; a run that fails can be repeated [default: 10]

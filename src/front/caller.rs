@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn guesses_that_arrive_together_are_checked_until_the_limit_was_wrong() {
+    async fn simultaneous_guesses_are_checked_only_up_to_the_limit() {
         let guesses = |index: usize| match index % 3 {
             0 => (&names::ADMIN_TOKEN, "adm_wrong"),
             1 => (&names::BUILDER_KEY, "bk_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn right_credentials_that_arrive_together_are_all_accepted() {
+    async fn simultaneous_right_credentials_are_all_accepted() {
         let results = identify_together(|_| (&names::ADMIN_TOKEN, TOKEN)).await;
         assert!(results.iter().all(|result| matches!(result, Ok(Caller::Admin))));
     }

@@ -3,8 +3,8 @@
 //! An address that guesses is rejected for a while even with a right credential, so that the error does not reveal a
 //! right guess. Right credentials do not count toward the limit. Requests without a credential are not checked.
 //!
-//! A credential counts as wrong until it has been checked. So of guesses that arrive together, no more are checked than
-//! the limit allows. The others wait until it is known how many of these were wrong.
+//! A credential counts as wrong until it has been checked. So when guesses arrive at the same time, only
+//! as many as the limit allows are checked. The others wait for the results of those.
 //!
 //! Any web page can make an operator's browser send wrong credentials. Requests of pages of other origins therefore
 //! have a separate limit, and do not count against other requests from the browser's address.
@@ -179,7 +179,7 @@ pub struct CredentialCheck {
 }
 
 impl CredentialCheck {
-    /// A check that nothing limits.
+    /// A check without a limit.
     pub(super) const UNLIMITED: Self = Self { attempt: None, was_wrong: None };
 
     /// Begins the check of a credential in a request, after its extensions. While other checks for the same address
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn sender_with_many_checks_is_not_told_that_they_were_wrong() {
+    fn refusal_for_many_open_checks_does_not_call_them_wrong() {
         let refused = failures(1).refused(AttemptError::Busy(Duration::from_secs(1)));
         assert_eq!((refused.code(), refused.retry_after_secs()), (Code::RateLimited, Some(1)));
         assert!(!refused.message().contains("wrong"), "{refused:?}");

@@ -64,7 +64,7 @@ impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<
     }
 }
 
-/// Cuts a static response out of the body of an upload. It must be put back into what the rest is read as.
+/// Cuts a static response out of the body of an upload. The caller must put it back into the value that the rest is parsed as.
 pub(super) async fn cut_response(text: &Bytes) -> (Bytes, Option<StaticResponse>) {
     match aside(text.len(), || StaticResponse::cut(text)).await {
         Some((rest, response)) => (rest.into(), Some(response)),

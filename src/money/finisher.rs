@@ -71,8 +71,8 @@ pub trait Finisher: Send + Sync + 'static {
     /// Returns the rows and events for a settlement that stayed open for so long that it is no longer looked up.
     fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, News);
 
-    /// Returns the rows and events for a settlement that a reorganization of the chain has undone, or whose money can
-    /// no longer move after one.
+    /// Returns the rows and events for a settlement that a reorganization of the chain has undone, also once its money
+    /// can no longer move.
     fn reorganized(&self, settlement: &ReorganizedSettlement) -> (Batch, News);
 
     /// Returns the rows and events for a reorganized settlement that is in a block again. `other` is its new settlement

@@ -46,7 +46,7 @@ pub enum Refusal {
     #[error("payment `{payment}` was charged before the run, and the tool is not run for it any more")]
     NoMoreRuns { payment: PaymentId, receipt: String },
     /// It was settled before the run, and a reorganization of the chain has undone the settlement.
-    #[error("a reorganization of the chain took payment `{0}` back: the tool runs once it is settled again")]
+    #[error("a reorganization of the chain undid payment `{0}`: the tool runs once the payment is settled again")]
     Reorganized(PaymentId),
     #[error("this tool is charged before it runs: a call on developer credit needs an `Idempotency-Key`")]
     KeyRequired,

@@ -71,7 +71,7 @@ table! {
     ANSWERS_HELD Gauge "tollhouse_answer_held_bytes" [] "answers in memory that clients have not taken yet";
     MCP_REQUESTS Counter "tollhouse_mcp_requests_total" ["method"] "requests of MCP, by method";
     MCP_CALLS Counter "tollhouse_mcp_calls_total" ["outcome" "fault"] "calls of tools over MCP: `ok`, `tool_error`, `task` where one was begun, `cancelled` where the caller went, else the code";
-    PAYMENTS Counter "tollhouse_payments_total" ["state"] "payments that came to a state: `reserved`, then `settled`, `refused` or `released`; `unknown` where nobody said how it ended, and it is asked again; `unresolved` where nobody did within `--unresolved-after-ms`";
+    PAYMENTS Counter "tollhouse_payments_total" ["state"] "payments by the state that they reached: `reserved`, then `settled`, `refused` or `released`; `unknown` if nobody reported the outcome, which is looked up again; `unresolved` if nobody reported it within `--unresolved-after-ms`";
     UNPAID_RUNS Counter "tollhouse_unpaid_runs_total" ["why"] "runs that nobody paid for: the run `failed`, its settlement was `refused`, or is `unknown` and may be found settled later";
     SLOWED_RUNS Counter "tollhouse_slowed_runs_total" ["limit"] "runs that did not begin because of a limit on unpaid runs: of the `payer`, the `address`, the `tool`, an `unproven` payer, the payer's `balance`, or burned `gas`";
     BURNED_GAS Counter "tollhouse_burned_gas_total" [] "gas that reverted settlements have used without paying";

@@ -23,7 +23,7 @@ impl StaticResponse {
     ///
     /// # Errors
     ///
-    /// It is not JSON, with the place.
+    /// The text is not JSON. The error has the position.
     pub fn read(json: &str) -> Result<Self, Error> {
         Self::of(serde_json::from_str(json)?)
     }
@@ -39,7 +39,7 @@ impl StaticResponse {
     }
 
     fn of(json: &RawValue) -> Result<Self, Error> {
-        // The error of the original text has the right place.
+        // The error of the original text has the right position.
         let place = |error| serde_json::from_str::<Value>(json.get()).err().unwrap_or(error);
         let text = exact::compact(json).map_err(place)?;
         RawValue::from_string(text).map(|json| Self(json.into()))

@@ -12,10 +12,10 @@ pub enum Unreadable {
     /// A number such as `1e999`, which readers change in different ways.
     #[error("a number in it is larger than 1.8e308, which is the most that readers of JSON hold")]
     Number,
-    /// Too many arrays and objects inside each other.
+    /// Arrays and objects are nested too deep.
     #[error("it is nested deeper than {} levels", MAX_LEVELS)]
     Nesting,
-    /// A byte that UTF-8 does not have there.
+    /// A byte that is not valid UTF-8 in its place.
     #[error("it is not UTF-8 (at line {line} column {column})")]
     NotUtf8 {
         /// Line of the byte, from 1.
@@ -23,7 +23,7 @@ pub enum Unreadable {
         /// Its position in the line in bytes, from 1.
         column: usize,
     },
-    /// An object that begins with a key that the parser has a use of its own for.
+    /// An object that begins with a key that the parser reserves for itself.
     #[error("an object in it begins with the reserved key `$serde_json::private::RawValue`")]
     ReservedKey,
     /// It claims to be JSON but is not.
@@ -55,7 +55,7 @@ impl Unreadable {
         } else if has_half_a_pair(json) {
             Self::Surrogate
         } else {
-            // The parser takes the value of the reserved key for the whole object, so that other keys are in its way.
+            // The parser takes the value of the reserved key for the whole object, so other keys make it fail.
             Self::ReservedKey
         }
     }
@@ -141,7 +141,7 @@ mod tests {
         Unreadable::why(json, &serde_json::from_slice::<Value>(json).unwrap_err())
     }
 
-    /// Returns arrays inside each other.
+    /// Returns nested arrays.
     fn nested(levels: usize, inner: &str) -> Vec<u8> {
         format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels)).into()
     }

@@ -184,7 +184,7 @@ async fn guesses_at_the_request_of_a_paid_registration_count_as_wrong_credential
 }
 
 #[tokio::test]
-async fn guesses_that_arrive_together_are_judged_up_to_the_limit() {
+async fn simultaneous_guesses_are_checked_only_up_to_the_limit() {
     let host = Host::builder().flag("--auth-failures", 3).start().await;
     let payer = Payer::funded(&host, 10.0).await;
     let payment = payer.pay_v1(&host.post(REGISTER, &applicant()).await.is(402).json());

@@ -80,7 +80,7 @@ async fn a_settlement_that_a_reorganization_takes_back_is_told_everywhere_until_
     assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
 }
 
-/// Anybody can send an authorization to the token.
+/// Anybody can send an authorization to the token contract.
 #[tokio::test]
 async fn a_reorganized_payment_that_somebody_else_sends_is_settled_again() {
     let chain = Chain::start().await;

@@ -163,7 +163,7 @@ async fn without_a_node_one_transaction_pays_for_one_receipt() {
     host.call_paid("echo", &json!({}), &first).await.is(200);
     nobody_knows(&host.call_paid("echo", &json!({}), &second).await);
     assert_eq!(host.payment(&second.id()).await.unwrap()["state"], "settling");
-    assert!(host.log().contains("a transaction pays for another receipt already"), "{}", host.log());
+    assert!(host.log().contains("a transaction already pays for another receipt"), "{}", host.log());
     host.call_paid("echo", &json!({}), &first).await.is(200);
 }
 

@@ -116,7 +116,7 @@ async fn nothing_runs_where_the_settlement_is_refused() {
     let payment = Payer::new().pay(&host.challenge("strict").await);
     host.call_paid("strict", &json!({}), &payment).await.fails(422, "invalid_input", "caller");
     assert_eq!(facilitator.asked(), 1);
-    // A stream tells of the refusal in its last event.
+    // The last event of a stream contains the refusal.
     let refused = last_event(&host, &json!({}), &Payer::new().pay(&challenge)).await;
     assert_eq!((refused.name.as_str(), &refused.data["settlement"]["success"]), ("error", &json!(false)), "{refused:?}");
     assert!(refused.data["paymentRequired"]["accepts"].is_array(), "{refused:?}");
@@ -144,7 +144,7 @@ async fn failed_stream_ends_with_its_settlement_and_receipt() {
     host.verify_receipt(&told["receipt"]).unwrap();
     let done = last_event(&host, &input, &payment).await;
     assert_eq!((done.name.as_str(), &done.data["settlement"]), ("result", &told["settlement"]), "{done:?}");
-    // MCP tells it in the response that ends the stream of progress.
+    // In MCP, the response that ends the stream of progress contains them.
     let payment = payer.pay(&challenge);
     let meta = json!({ "x402/payment": payment.payload, "progressToken": "p" });
     let arguments = json!({ "name": "streamed", "fails": 1, "wait": 300 });

@@ -1,5 +1,5 @@
-//! Checks that no test and no step of `cargo xtask` needs a certain port, which a running host or another program may
-//! have. The system chooses their ports.
+//! Checks that no test and no step of `cargo xtask` needs a fixed port, because a running host or another program may use
+//! it. The system chooses their ports.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::sources;
 
-/// Ports that stand for any port, or that refuse connections: nothing uses 1 and 9 any more.
+/// Ports that let the system choose (0), or that refuse connections: nothing uses 1 and 9 any more.
 const HARMLESS: [u32; 3] = [0, 1, 9];
 
 /// Other ports that nothing listens on and nothing connects to: the file, the port and the reason.
@@ -51,7 +51,7 @@ fn tests_and_xtask_need_no_fixed_port() {
             if NAMED.iter().any(|(known, named, _)| *known == file && *named == port) {
                 seen.insert((file.clone(), port));
             } else {
-                wrong.push(format!("{file}:{line}: port {port}: let the system choose (port 0), or say in `{OWN}` why nothing uses it"));
+                wrong.push(format!("{file}:{line}: port {port}: let the system choose it, or explain in `{OWN}` why nothing uses it"));
             }
         }
     }

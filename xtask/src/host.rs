@@ -35,7 +35,7 @@ impl Host {
         let folder = std::env::temp_dir().join(format!("tollhouse-xtask-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
         let log = fs::File::create(folder.join("host.log")).map_err(|why| why.to_string())?;
-        // No settings of whoever runs this, whose own host may be running.
+        // Without the settings of the person who runs this and may have a host of their own running.
         let kept = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let mut command = Command::new(binary);
         command.env_clear().envs(kept).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));

@@ -43,7 +43,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// Says why the processes of this machine cannot be listed, or `kill` not run.
+/// The processes of this machine cannot be listed, or `kill` cannot be run.
 pub(crate) fn kill_children(parent: u32) -> Result<(), Failure> {
     let processes = std::fs::read_dir("/proc").map_err(|why| format!("cannot list processes: {why}"))?;
     for process in processes.flatten() {

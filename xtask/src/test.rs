@@ -23,8 +23,8 @@ const LIVE: &str = "hostile::";
 /// The variable that selects the tier of the worker's tests.
 const TIER: &str = "TOLLHOUSE_TIER";
 
-/// Time without a line after which a test is taken to hang. The test harness names each test that runs for over a minute,
-/// once.
+/// Time without a line after which a test counts as hanging. The test harness prints one line for each test that runs for
+/// over a minute.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Prefix of the line with the result of a test binary.
@@ -129,7 +129,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Runs one `cargo test` with the filters, and copies its output. Ends a test binary in which a test hangs.
+    /// Runs one `cargo test` with the filters, and copies its output. Ends a test binary if one of its tests hangs.
     fn add(&mut self, mut cargo: Command, args: &Args) -> Result<(), Failure> {
         cargo.arg("--").args(&args.words).args(&args.rest);
         let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|why| format!("cannot start cargo: {why}"))?;
@@ -147,7 +147,7 @@ impl Tally {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    eprintln!("a test hangs: there was no line for {} minutes. Its binary is ended.", SILENCE.as_secs() / 60);
+                    eprintln!("a test hangs: no output for {} minutes. Ending its binary.", SILENCE.as_secs() / 60);
                     shell::kill_children(child.id())?;
                 }
             }

@@ -138,7 +138,7 @@ async fn join_from_elsewhere<T>(bench: &Bench, payment: &PaymentId, ends: impl F
     tokio::time::timeout(LONG, async { tokio::join!(in_flight.join(&bench.gate, payment, LONG), later) }).await.unwrap()
 }
 
-/// Regression test: each request that had joined at another host began a run of its own, and used up the payment's runs.
+/// Regression test: each request that had joined at another host began its own run, until the payment had no runs left.
 #[tokio::test(start_paused = true)]
 async fn request_that_joined_an_owed_run_at_another_host_shares_its_failure() {
     let bench = Bench::new().await;

@@ -22,7 +22,7 @@ impl Followed for Nothing {
     }
 }
 
-/// Lets more than the duration of a lease pass, while these hosts renew theirs.
+/// Advances the clock by more than the duration of a lease, while these hosts renew theirs.
 async fn pass(clock: &Clock, living: &[&Arc<Replica>]) {
     for _ in 0..3 {
         clock.set(clock.now().plus_millis(LEASE_MS / 2));

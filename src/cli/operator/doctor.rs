@@ -154,12 +154,12 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
     Some(Finding::warn("gas", text, "remove the setting, or set the most gas that you can lose in an hour"))
 }
 
-/// Warns of real networks where the host pays the gas of settlements whatever they bring.
+/// Warns of real networks where the host pays the gas of settlements, however little they bring.
 fn unweighed(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
     let unweighed = settings.networks.iter().filter(|on| on.facilitator.sends() && !on.network.is_test && on.least_settlement.is_zero());
     unweighed.map(|on| {
         let text = "`--least-settlement-usd` is 0: payments that bring less than their gas costs are settled without limit";
-        let remedy = "set it to what the gas of a settlement costs there; for lower prices use developer credit or an `http` facilitator";
+        let remedy = "set it to the gas cost of a settlement there; for lower prices, use developer credit or an `http` facilitator";
         Finding::warn("gas", text, remedy).of(on.network.caip2)
     })
 }

@@ -13,7 +13,7 @@ use crate::row::{Answers, Row, Whose};
 /// The media type of the documentation.
 pub(super) const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
-/// What rows name.
+/// Definitions that the rows of the table refer to.
 pub(crate) struct Parts {
     /// Schemas of request and response bodies, by name.
     pub(crate) schemas: Map<String, Value>,

@@ -7,8 +7,8 @@
 //! differently in the transaction than in the simulation. So the gas limits of its runs in flight count too.
 //!
 //! A settlement of less than the least amount ([`PaymentConfig::least_settlement`](crate::PaymentConfig)) is underpaid:
-//! its gas costs more than it brings. That gas counts apart, and only against runs that are underpaid as well. So tiny
-//! prices cost the host no more than the limits, and delay nobody who pays a normal price.
+//! its gas costs more than it brings. That gas is counted separately, and limits only underpaid runs. So tiny prices cost
+//! the host no more than the limits, and do not delay payers of normal prices.
 //!
 //! Nobody can close a tool to its customers by burning gas: payers who have not paid for the tool can use only half of
 //! the limits per builder and in total, and contracts among them a quarter.
@@ -74,8 +74,8 @@ impl Burner {
     }
 }
 
-/// Gas that was counted as burned: for whom, how much, and when. [`GasMeter::excuse`] takes it back. Dropping it leaves
-/// the count as it is.
+/// Gas that was counted as burned: for whom, how much, and when. [`GasMeter::excuse`] removes it. Dropping this value
+/// leaves the count as it is.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct CountedGas {
@@ -272,7 +272,7 @@ impl GasMeter {
         CountedGas { burner: burner.clone(), gas: burned.gas, at }
     }
 
-    /// Counts the gas of a successful settlement: what it has used beyond an ordinary one and, if it is underpaid, the
+    /// Counts the gas of a successful settlement: the part beyond an ordinary settlement and, if it is underpaid, the
     /// rest.
     pub(super) fn settled(&self, burner: &Burner, used: SettlementGas, is_underpaid: bool) {
         let SettlementGas { ordinary, excess } = used;

@@ -84,8 +84,8 @@ impl Recent {
         }
     }
 
-    /// Removes up to `amount` of what was added at `at`. What is not found there is removed newest first. Does nothing
-    /// if events at `at` no longer count.
+    /// Removes up to `amount` of the events that were added at `at`, then of the newest others. Does nothing if events
+    /// at `at` no longer count.
     pub(super) fn take_back_of(&mut self, amount: u64, at: Moment, now: Moment) {
         self.forget_old(now);
         if self.slots_in_force(now).any(|slot| slot == at.slot) {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_of_a_moment_is_its_own_and_nothing_once_that_is_over() {
+    fn take_back_of_starts_with_events_of_that_time_unless_they_expired() {
         let mut recent = Recent::default();
         recent.add(5, at(0));
         recent.add(3, at(30));

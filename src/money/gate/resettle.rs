@@ -2,9 +2,9 @@
 //!
 //! The authorization outlives its transaction: anybody can send it again, and the token or Permit2 moves its money at
 //! most once. So the host looks up its nonce. Another transaction that has made the transfer settles the payment again.
-//! While the nonce is unused and the authorization valid, the host has it settled again. Otherwise the money is lost.
+//! While the nonce is unused and the authorization valid, the host settles it again. Otherwise the money is lost.
 //!
-//! A row names the replica that handles it, and the next transaction before it is sent. So no two hosts send at once.
+//! A row names the replica that handles it, and the next transaction before it is sent. So two hosts never send at once.
 
 use std::time::Duration;
 
@@ -38,19 +38,19 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 /// Maximum number of reorganized settlements that are looked up per round.
 pub(super) const MOST_LOOKUPS: usize = 16;
 
-/// How often a payment is sent again at most.
+/// Maximum number of times that a payment is sent again.
 const MOST_SENDINGS: u32 = 5;
 
 /// Maximum time of a lookup.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time that a round waits for the block of a transaction. A later lookup finds one that comes afterwards.
+/// Time that a round waits for the block of a transaction. A later lookup finds a later block.
 const SENDING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A reorganized settlement as it was read.
 pub(super) type Undone = Row<ReceiptId, ReorganizedSettlement>;
 
-/// The block that has a reorganized settlement again.
+/// The block that contains a reorganized settlement again.
 pub(super) struct Found {
     pub(super) block: u64,
     pub(super) block_hash: Option<String>,
@@ -76,7 +76,7 @@ enum Recorded {
     PaysFor(String),
 }
 
-/// Returns what is stored of a signed payment, to find it again. `None` if its intent does not read.
+/// Returns what is stored of a signed payment, to find it again. `None` if its intent cannot be parsed.
 pub(super) fn signed(intent: &Intent, began: Timestamp) -> Option<SignedPayment> {
     let mut payload: Value = serde_json::from_str(&intent.payload).ok()?;
     let requirements = serde_json::from_str(&intent.requirements).ok()?;
@@ -108,10 +108,10 @@ impl Gate {
         Ok(())
     }
 
-    /// Looks up one. An error of the store does not hold up the others.
+    /// Looks up one nonce. An error of the store does not delay the others.
     async fn find_logged(&self, network: &'static Network, undone: &Undone) {
         if let Err(error) = self.find(network, undone).await {
-            tracing::warn!(receipt.id = %undone.key, %error, "a reorganized settlement could not be looked up; it is tried again");
+            tracing::warn!(receipt.id = %undone.key, %error, "a reorganized settlement could not be looked up; the host will try again");
         }
     }
 
@@ -119,7 +119,7 @@ impl Gate {
         let Some(signed) = &undone.value.settlement.signed else { return Ok(()) };
         let read = Payment::from_parts(signed.version, signed.payload.clone(), signed.requirements.clone());
         let Some(payment) = read.ok().filter(|payment| payment.asset.network == network) else {
-            tracing::error!(receipt.id = %undone.key, "the payment of a reorganized settlement does not read");
+            tracing::error!(receipt.id = %undone.key, "the payment of a reorganized settlement cannot be parsed");
             return Ok(());
         };
         let Some(mut row) = self.begin_lookup(undone).await? else { return Ok(()) };
@@ -130,7 +130,7 @@ impl Gate {
         let finding = asked("look_up", facilitator.find_again(&payment, &begun), SettleOutcome::name);
         let mut outcome = timeout(LOOKUP_PATIENCE, finding).await.unwrap_or_else(|_| unknown("the chain did not answer in time"));
         if let SettleOutcome::Lost(why) = &outcome {
-            tracing::info!(receipt.id = %row.key, why, "the payment of a reorganized settlement is unused");
+            tracing::info!(receipt.id = %row.key, why, "the authorization of a reorganized settlement is unused");
             let Some(sent) = self.send_again(row, &payment, begun, facilitator).await? else { return Ok(()) };
             (row, outcome) = sent;
         }
@@ -140,7 +140,7 @@ impl Gate {
             SettleOutcome::Refused { reason, .. } => (Loss::of(&reason), reason),
             SettleOutcome::Unknown(why) | SettleOutcome::Lost(why) | SettleOutcome::Unsent(why) => (None, why),
         };
-        tracing::info!(receipt.id = %row.key, why, "a reorganized settlement is not settled again");
+        tracing::info!(receipt.id = %row.key, why, "a reorganized settlement is not settled again yet");
         match loss {
             Some(loss) => self.lose(&row, loss).await,
             None => self.end_lookup(&row).await,
@@ -174,7 +174,7 @@ impl Gate {
         }
     }
 
-    /// Settles a payment again whose nonce is unused. The row names the transaction before it is sent, so that the next
+    /// Settles again a payment whose nonce is unused. The row names the transaction before it is sent, so that the next
     /// lookup finds it. Returns `None` if another host has changed the row.
     async fn send_again(
         &self,
@@ -184,7 +184,7 @@ impl Gate {
         facilitator: &dyn Facilitator,
     ) -> Result<Option<(Undone, SettleOutcome)>, StoreError> {
         if row.value.recovery.sendings >= MOST_SENDINGS {
-            return Ok(Some((row, unknown("it was sent again as often as it may be"))));
+            return Ok(Some((row, unknown("it was sent again the maximum number of times"))));
         }
         let transaction = match timeout(SENDING_PATIENCE, facilitator.prepare(payment)).await {
             Ok(Ok(transaction)) => transaction,
@@ -196,7 +196,7 @@ impl Gate {
         let held = payment.tried_gas().map(|tried| self.gas.hold(caller, tried)).transpose();
         let Ok(_held) = held else {
             abandon();
-            return Ok(Some((row, unknown("its payer has burned as much gas as it may"))));
+            return Ok(Some((row, unknown("its payer has reached the limit on burned gas"))));
         };
         let mut renewed = row.value.clone();
         renewed.recovery.sendings += 1;
@@ -246,7 +246,7 @@ impl Gate {
 
     async fn settled_by(&self, row: &Undone, payment: &Payment, settlement: Settlement) -> Result<(), StoreError> {
         let Some(evidence) = settlement.evidence.clone() else {
-            tracing::warn!(receipt.id = %row.key, settlement.transaction, "a reorganized settlement is settled again, without evidence");
+            tracing::warn!(receipt.id = %row.key, settlement.transaction, "a new settlement of a reorganized payment has no evidence");
             return self.end_lookup(row).await;
         };
         let is_other = !settlement.transaction.eq_ignore_ascii_case(row.value.transaction());
@@ -297,13 +297,13 @@ impl Gate {
         match recording.await? {
             (Recorded::Settled, news) => {
                 let former = undone.value.transaction();
-                tracing::info!(receipt.id = %receipt_id, transaction, former, "a settlement that was taken back is in a block again");
+                tracing::info!(receipt.id = %receipt_id, transaction, former, "a reorganized settlement is in a block again");
                 news.into_iter().for_each(|news| self.finisher.announce(news));
                 Ok(())
             }
             (Recorded::Gone, _) => Ok(()),
             (Recorded::PaysFor(other), _) => {
-                tracing::warn!(payment.id = %payment, transaction, receipt.id = other, "a transaction pays for another receipt already");
+                tracing::warn!(payment.id = %payment, transaction, receipt.id = other, "a transaction already pays for another receipt");
                 SETTLEMENT_FAULTS.count(["second_receipt"]);
                 self.end_lookup(undone).await
             }
@@ -317,7 +317,7 @@ impl Gate {
         Ok(receipt.and_then(|receipt| self.finisher.extensions(receipt, &other.settlement)))
     }
 
-    /// Returns the record of a payment that is settled again. If its answer is owed, the time for runs begins anew.
+    /// Returns the record of a payment that is settled again. If its answer is owed, the time for runs starts again.
     fn paid_again(&self, mut record: Record, other: Option<&Other>, extensions: Option<&Value>) -> Record {
         if record.state == State::Owed
             && let Some(owed) = &mut record.owed
@@ -356,14 +356,14 @@ impl Gate {
             receipt.id = %row.key,
             transaction = row.value.transaction(),
             %loss,
-            "a settlement that a reorganization took back is lost: its money can no longer move"
+            "a reorganized settlement is lost: its money can no longer move"
         );
         self.finisher.announce(news);
         Ok(())
     }
 }
 
-/// Returns the parties for which the gas of a payment counts that is sent again.
+/// Returns the parties for which the gas counts when a payment is sent again.
 fn burner(row: &Undone, payment: &Payment) -> Burner {
     Burner { builder: Some(row.value.owner().share().to_owned()), ..Burner::of_payer(payment.payer()) }
 }

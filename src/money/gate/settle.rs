@@ -394,7 +394,7 @@ impl Gate {
                 let receipt_id = &finished.answer.receipt_id;
                 if let Some(other) = transactions::claim(&mut tx, id, receipt_id, settlement, self.clock.now()).await? {
                     let transaction = &settlement.transaction;
-                    tracing::warn!(payment.id = %id, transaction, receipt.id = other, "a transaction pays for another receipt already");
+                    tracing::warn!(payment.id = %id, transaction, receipt.id = other, "a transaction already pays for another receipt");
                     SETTLEMENT_FAULTS.count(["second_receipt"]);
                     return Err(unknown());
                 }

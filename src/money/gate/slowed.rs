@@ -52,7 +52,7 @@ pub enum Bound {
     OwnerGas,
     /// Gas of settlements that bring less than it costs.
     #[error(
-        "settlements of such small amounts cost more gas than they bring, and have used all the gas for them in the last hour; pay with developer credit"
+        "payments this small cost more gas than they bring, and have used all the gas for them in the last hour; pay with developer credit"
     )]
     Underpaid,
     /// Reverted settlements of one payer.

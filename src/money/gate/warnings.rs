@@ -26,8 +26,8 @@ impl Gate {
             (open >= MANY_OPEN).then(|| format!("{open} settlements are open: nobody has said yet how they ended")),
             self.gas.is_high().then(|| "settlements have burned more than half of the gas that they may burn in an hour".to_owned()),
             self.gas.is_underpaid_high().then(|| {
-                "settlements below `--least-settlement-usd` have used more than half of the gas that they may use in an hour: it costs more \
-                 than they bring"
+                "settlements below `--least-settlement-usd` have used more than half of the gas that they may use in an hour, \
+                 and bring less than it costs"
                     .to_owned()
             }),
             (elsewhere > 0).then(|| {

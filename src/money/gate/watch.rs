@@ -199,7 +199,7 @@ impl Gate {
                     if let Some(Placed { block, block_hash, .. }) = placed.filter(|placed| placed.succeeded) {
                         let found = Found { block, block_hash, is_final: false, other: None };
                         if let Err(error) = self.write_settled(&row, &found).await {
-                            tracing::warn!(receipt.id = %row.key, %error, "a settlement is in a block again, which could not be recorded");
+                            tracing::warn!(receipt.id = %row.key, %error, "could not record that a settlement is in a block again");
                         }
                         continue;
                     }

@@ -48,10 +48,10 @@ async fn a_hundred_open_settlements_are_warned_of_until_they_end() {
 }
 
 #[tokio::test]
-async fn gas_of_underpaid_settlements_above_half_of_its_limit_is_warned_of() {
+async fn gas_of_underpaid_settlements_above_half_of_its_limit_causes_a_warning() {
     let bench = Bench::new().await;
     bench.gate.use_underpaid_gas(30_000_000);
-    assert_eq!(warnings(&bench), [""; 0], "half of it is not above half");
+    assert_eq!(warnings(&bench), [""; 0], "exactly half is not above half");
     bench.gate.use_underpaid_gas(1);
     let told = warnings(&bench);
     assert!(told.len() == 1 && told[0].starts_with("settlements below `--least-settlement-usd` have used"), "{told:?}");
@@ -61,7 +61,7 @@ async fn gas_of_underpaid_settlements_above_half_of_its_limit_is_warned_of() {
 async fn gas_above_half_of_its_limit_is_warned_of() {
     let bench = Bench::new().await;
     bench.gate.burn_gas(30_000_000);
-    assert_eq!(warnings(&bench), [""; 0], "half of it is not above half");
+    assert_eq!(warnings(&bench), [""; 0], "exactly half is not above half");
     bench.gate.burn_gas(1);
     assert_eq!(warnings(&bench), ["settlements have burned more than half of the gas that they may burn in an hour"]);
 }

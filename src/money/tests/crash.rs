@@ -199,10 +199,10 @@ impl Bench {
     }
 }
 
-/// Regression test: a lookup counted again what a process had counted before it ended, and took it back from all but the
-/// address.
+/// Regression test: after a restart, a lookup counted the same burned gas again, and then excused it for all parties but
+/// the address.
 #[tokio::test]
-async fn burn_that_an_earlier_process_counted_is_counted_once_and_taken_back_from_all() {
+async fn gas_burned_before_a_restart_counts_once_and_is_excused_for_all_parties() {
     let bench = Bench::new().await;
     bench.facilitator.contracts.store(true, Ordering::SeqCst);
     let burned = Some(BurnedGas { gas: 70_000, wei: 1 });
@@ -229,5 +229,5 @@ async fn burn_that_an_earlier_process_counted_is_counted_once_and_taken_back_fro
     restarted.restart_questions().await;
     assert_eq!(restarted.state(&id).await, Some(State::Settled));
     assert_eq!((counted(first), restarted.gate.reverts_of(&payer)), ([0; 3], 0));
-    assert_eq!(restarted.gate.unpaid()["gas"]["burnedLastHour"], 70_000, "the gas is gone, and counts in all");
+    assert_eq!(restarted.gate.unpaid()["gas"]["burnedLastHour"], 70_000, "the gas was spent, so it counts in total");
 }

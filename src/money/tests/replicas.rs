@@ -223,7 +223,7 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
 }
 
 #[tokio::test]
-async fn balance_is_free_once_a_payment_before_the_run_is_settled() {
+async fn held_balance_is_released_once_a_payment_before_the_run_is_settled() {
     let (one, other, payer) = holding(1).await;
     let held = async || {
         let rows = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/"));

@@ -190,7 +190,7 @@ async fn run_that_another_host_has_begun_is_counted_once() {
 }
 
 #[tokio::test]
-async fn run_whose_host_loses_its_lease_is_run_by_another_host_and_answered_once() {
+async fn run_of_a_host_that_loses_its_lease_is_repeated_and_answered_once() {
     let (one, other) = two_of_the_newest_version().await;
     let late = one.charge(pays(1, 1)).await.unwrap();
     let id = late.payment().clone();

@@ -256,7 +256,7 @@ function showOwed(error, form, told, settlement) {
   if (error.hint) told.line(error.hint);
   press(true, pays(form) ? "main form:not([data-call])" : "main form");
   if (left > 0) told.button(RUN_AGAIN, () => call(form));
-  // A wallet of the browser signs nothing else while it keeps a payment.
+  // A browser wallet signs nothing else while it holds a payment.
   if (anew instanceof HTMLElement && !form.closest("[data-wallet]")) {
     anew.hidden = false;
     told.after.append(anew);

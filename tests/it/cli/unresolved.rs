@@ -57,7 +57,7 @@ async fn reported(host: &Host, admin: &Shell) -> Reported {
             ids(&host.manage(Method::GET, "/ai/admin/unresolved", &Value::Null).await.is(200).json()),
             ids(&admin.json(&["settlements"]).await),
         ],
-        on_the_page: page(host).await.contains("Nobody can say whether the money moved."),
+        on_the_page: page(host).await.contains("It is unknown whether the money moved."),
         doctor: doctor(admin, host).await,
     }
 }
@@ -89,7 +89,7 @@ async fn unresolved_settlement_is_seen_everywhere_until_an_admin_resolves_it() {
     let found = reported(&host, &admin).await;
     let (level_and_count, rest) = found.doctor.split_once(", the oldest since 20").unwrap_or_else(|| panic!("{found:?}"));
     assert_eq!(level_and_count, "warn: 1 settlement is unresolved");
-    assert!(rest.ends_with(": nobody can say whether the money moved"), "{found:?}");
+    assert!(rest.ends_with(": it is unknown whether the money moved"), "{found:?}");
     let listed = [(); 2].map(|()| vec![payment.id()]);
     let one = Reported { health: json!(1), gauge: true, listed, on_the_page: true, doctor: found.doctor.clone() };
     assert_eq!(found, one);

@@ -42,7 +42,7 @@ fn paid_and_failed(answer: &Answer) -> Value {
     error
 }
 
-/// Regression test: each request that had joined at the other host began a run of its own, and used up the payment's runs.
+/// Regression test: each request that had joined at the other host began its own run, until the payment had no runs left.
 #[tokio::test]
 async fn request_that_joins_an_owed_run_at_the_other_host_uses_up_no_run() {
     let hosts = Hosts::start().await;
@@ -69,7 +69,7 @@ async fn request_that_joins_an_owed_run_at_the_other_host_uses_up_no_run() {
     for error in &errors {
         assert_eq!((&error["runsLeft"], &error["receiptId"]), (&json!(9), &errors[0]["receiptId"]), "{error}");
     }
-    // Repeated at the host that had only joined.
+    // The call is repeated at the host that had only joined.
     assert_eq!(send(1).await.is(200).json(), json!({ "runs": 2 }));
     assert_eq!(send(0).await.is(200).json(), json!({ "runs": 2 }));
     let balance = hosts.request(1, Method::GET, &format!("/dev/faucet?address={}", payer.address));

@@ -22,7 +22,7 @@ pub(crate) const ADMIN_TOKEN: &str = "bench-admin-token-0123456789abcdef01234567
 
 const READY: &str = "listening on http://";
 
-/// Returns a command without the settings of whoever runs this, whose own host may be running.
+/// Returns a command without the settings of the person who runs this and may have a host of their own running.
 pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
     let kept = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut command = Command::new(program);

@@ -26,7 +26,7 @@ fn finding(Unresolved { count, most, oldest }: Unresolved) -> Finding {
         _ => format!("{count} settlements are unresolved"),
     };
     let oldest = oldest.map(|oldest| format!(", the oldest since {oldest}")).unwrap_or_default();
-    let text = format!("{counted}{oldest}: nobody can say whether the money moved");
+    let text = format!("{counted}{oldest}: it is unknown whether the money moved");
     Finding::warn("settlements", text, "list them with `tollhouse settlements`, then decide with `tollhouse settlements resolve`")
 }
 
@@ -41,7 +41,7 @@ mod tests {
         let told = |count, oldest| finding(Unresolved { count, most: 1_000, oldest }).to_string();
         assert_eq!(told(0, None), "ok    settlements: none is unresolved");
         let remedy = "list them with `tollhouse settlements`, then decide with `tollhouse settlements resolve`";
-        let since = "the oldest since 1970-01-01T00:00:00.000Z: nobody can say whether the money moved";
+        let since = "the oldest since 1970-01-01T00:00:00.000Z: it is unknown whether the money moved";
         for (count, words) in
             [(1, "1 settlement is"), (2, "2 settlements are"), (999, "999 settlements are"), (1_000, "1000 or more settlements are")]
         {

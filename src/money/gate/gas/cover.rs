@@ -7,11 +7,11 @@ use crate::{Payment, x402::signed::Signed};
 /// Whether a payment covers the gas of its settlement, as far as the host knows before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) enum GasCover {
-    /// It does, or somebody else pays the gas.
+    /// It covers the gas, or somebody else pays the gas.
     Full,
-    /// It is less than the least amount that does.
+    /// It is below the least amount that covers the gas.
     TooLittle,
-    /// The charge is set by the run.
+    /// The run sets the charge.
     Unknown,
 }
 
@@ -25,8 +25,8 @@ impl GasCover {
         }
     }
 
-    /// Returns whether the limits on gas of underpaid settlements apply. A payer whose charge is not known yet is held to
-    /// them once one of its settlements was underpaid.
+    /// Returns whether the limits on gas of underpaid settlements apply. If the charge is not known yet, they apply
+    /// once a settlement of the payer was underpaid.
     pub(super) fn is_limited(self, has_underpaid: bool) -> bool {
         match self {
             Self::Full => false,

@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(other.status()["revertedLastHour"], 4);
         one.excuse(counted(&one, "d", 900));
         exchange();
-        assert!(admits(&other, "d") && other.last_hour() == 2_200, "the gas is gone, and counts in all");
+        assert!(admits(&other, "d") && other.last_hour() == 2_200, "the gas was spent, so it counts in total");
         underpay(&one, "e", 70);
         exchange();
         assert_eq!(other.status()["underpaidLastHour"], 70);

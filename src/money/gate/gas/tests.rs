@@ -151,10 +151,10 @@ async fn gas_that_payers_burn_from_one_address_is_limited() {
     assert_eq!(bound(meter.hold(burner_at("new", 1), KEY)), None);
 }
 
-/// Regression test: a burn was taken back from the address that its payer called from last, and stayed with the one that
-/// it had been counted for.
+/// Regression test: excused gas was removed from the address of the payer's last call, and stayed counted for the address
+/// of the settlement.
 #[tokio::test(start_paused = true)]
-async fn burn_is_taken_back_from_the_address_that_it_was_counted_for() {
+async fn excused_gas_is_removed_from_the_address_that_it_was_counted_for() {
     let meter = meter(1_000, 1_000, 10_000, 2);
     let (first, other) = (burner_at("a", 1), burner_at("a", 2));
     let burned = counted(&meter, &first, 400);
@@ -162,11 +162,11 @@ async fn burn_is_taken_back_from_the_address_that_it_was_counted_for() {
     meter.excuse(burned);
     assert_eq!(meter.burned_by(&first.burner), [300, 0, 300]);
     assert_eq!(meter.burned_by(&other.burner), [300, 300, 300]);
-    assert_eq!(meter.last_hour(), 700, "the gas is gone, and counts in all");
+    assert_eq!(meter.last_hour(), 700, "the gas was spent, so it counts in total");
 }
 
 #[tokio::test(start_paused = true)]
-async fn burn_of_an_hour_ago_takes_nothing_back_from_a_later_one() {
+async fn excusing_gas_of_an_hour_ago_leaves_later_gas_counted() {
     let (meter, payer) = (meter(1_000, 1_000, 10_000, 2), burner_at("a", 1));
     let burned = counted(&meter, &payer, 400);
     advance(WINDOW + WINDOW / 12).await;
@@ -183,7 +183,7 @@ async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before(
     assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
     meter.excuse(burned);
     assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "neither the payer nor the builder is slowed");
-    assert_eq!(meter.last_hour(), 1_000, "the gas is gone, and counts in all");
+    assert_eq!(meter.last_hour(), 1_000, "the gas was spent, so it counts in total");
     burn(&meter, &payer, 1);
     assert_eq!(bound(meter.hold(payer, KEY)), Some(Bound::Reverts), "the first one still counts");
 }

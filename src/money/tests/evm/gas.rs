@@ -65,7 +65,7 @@ async fn gas_that_a_contract_uses_beyond_an_ordinary_settlement_is_counted_once(
             facilitator.take_used(&payment.id()).map(|used| (used.ordinary.gas, used.excess.gas))
         };
         assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
-        assert_eq!(settled().await, Some((gas_used, 0)), "a key does not choose what its settlement takes");
+        assert_eq!(settled().await, Some((gas_used, 0)), "an account without code cannot choose its gas");
         assert_eq!(settled().await, None, "once");
         node.chain.lock().unwrap().instead = Some(("eth_getCode", json!(format!("0xef0100{}", "11".repeat(20)))));
         let (facilitator, again) = (patient(&node), Payer::new(1).payment(1));
@@ -84,9 +84,9 @@ fn paying(price: MicroUsd, nonce: u64) -> (Terms, Offered) {
     (terms, offer(&payload))
 }
 
-/// Regression test: a key paid a millionth of a dollar for each settlement, and its gas counted nowhere.
+/// Regression test: the gas of payments of a millionth of a dollar was not counted.
 #[tokio::test]
-async fn gas_of_settlements_below_the_least_amount_is_limited_and_no_other_payment_is() {
+async fn gas_limit_of_payments_below_the_least_amount_affects_no_others() {
     for (least, limited) in [(PRICE.0 + 1, true), (PRICE.0, false)] {
         let node = Node::of(Chain { balance: 10 * PRICE.0, ..Chain::at(NOW) }).await;
         let bench = Bench::new().await;

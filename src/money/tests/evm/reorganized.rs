@@ -44,7 +44,7 @@ async fn mine(node: &Node) -> String {
     keccak256(&sent).to_string()
 }
 
-/// Drops the newest block with its transaction, and has the host notice.
+/// Drops the newest block with its transaction, and lets the host notice.
 async fn drop_block(bench: &Bench, node: &Node, gate: &Gate) {
     {
         let mut chain = node.chain.lock().unwrap();
@@ -86,7 +86,7 @@ async fn events(bench: &Bench) -> Vec<Value> {
     of_kind.map(|event| event["data"].clone()).collect()
 }
 
-/// Regression test: it was looked up by its first transaction only, and stayed reorganized forever.
+/// Regression test: the host looked up only the first transaction, so the payment stayed reorganized forever.
 #[tokio::test]
 async fn reorganized_payment_that_somebody_else_sends_is_settled_again() {
     let Dropped { bench, node, gate, id, receipt, transaction } = dropped().await;
@@ -134,7 +134,7 @@ async fn authorization_that_is_gone_or_expired_stays_reorganized() {
         assert_eq!(events(&bench).await[1]["lost"], json!(loss));
         let asked = node.asked.lock().unwrap().len();
         look(&bench, &gate, 600).await;
-        assert_eq!(node.asked.lock().unwrap().len(), asked, "nothing more is asked about it");
+        assert_eq!(node.asked.lock().unwrap().len(), asked, "the host asks no more about it");
         assert!(node.chain.lock().unwrap().pool.is_empty(), "{loss}: it is not sent again");
     }
 }
@@ -163,7 +163,7 @@ async fn unused_authorization_is_sent_again_and_settled() {
 }
 
 #[tokio::test]
-async fn of_two_hosts_one_sends_and_not_twice() {
+async fn only_one_of_two_hosts_sends_the_payment_and_only_once() {
     let Dropped { bench, node, .. } = dropped().await;
     let hosts = [(); 2].map(|()| host(&bench, &node, Duration::from_millis(50)));
     bench.clock.set(bench.clock.now().plus_millis(10_000));
@@ -177,7 +177,7 @@ async fn of_two_hosts_one_sends_and_not_twice() {
 }
 
 #[tokio::test]
-async fn payment_is_sent_again_a_few_times_at_most() {
+async fn payment_is_sent_again_at_most_five_times() {
     let Dropped { bench, node, gate, receipt, .. } = dropped().await;
     let refuses = json!({ "code": -32000, "message": "insufficient funds for gas * price + value" });
     node.chain.lock().unwrap().instead = Some(("eth_sendRawTransaction", refuses));
@@ -230,7 +230,7 @@ async fn owed_run_waits_until_its_payment_is_settled_again() {
 }
 
 #[tokio::test]
-async fn owed_run_is_over_once_its_payment_is_lost() {
+async fn no_run_is_owed_once_its_payment_is_lost() {
     let (bench, node, gate, owed) = charged().await;
     _ = owed.fail(true).await;
     drop_block(&bench, &node, &gate).await;
@@ -241,7 +241,7 @@ async fn owed_run_is_over_once_its_payment_is_lost() {
 }
 
 #[tokio::test]
-async fn answer_that_was_given_stays_given_after_a_reorganization() {
+async fn earlier_answer_stays_available_after_a_reorganization() {
     let (bench, node, gate, owed) = charged().await;
     let (receipt, given) = (owed.receipt().to_owned(), owed.deliver(answer(ANSWER), &delivery(false)).await.unwrap());
     drop_block(&bench, &node, &gate).await;
@@ -251,7 +251,7 @@ async fn answer_that_was_given_stays_given_after_a_reorganization() {
 }
 
 #[tokio::test]
-async fn unresolved_settlement_that_the_chain_knows_is_owed() {
+async fn unresolved_settlement_found_on_the_chain_is_owed() {
     let (node, bench) = (Node::of(Chain::at(NOW)).await, Bench::new().await);
     let gate = host(&bench, &node, Duration::from_millis(50));
     let admission = run(gate.admit(&upfront(), pays(1, 1), REQUEST).await);

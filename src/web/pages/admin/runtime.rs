@@ -61,7 +61,7 @@ pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Re
     }
     let health = visitor.get("/health").await?;
     let most = unresolved::ROWS.to_string();
-    // The page is shown while the store is unavailable, too.
+    // The page also works while the store is unavailable.
     let found = visitor.get(&with_query("/ai/admin/unresolved", [("limit", &*most)])).await.ok();
     let simulated = visitor.plays().await.unwrap_or_default();
     let main = visitor.made(|| view(&health, &runtime, &unresolved::list(found.as_deref(), simulated))).await?;

@@ -1,4 +1,4 @@
-//! Unresolved settlements, on the page of the runtime.
+//! Unresolved settlements, on the runtime page.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::{
     visitor::segment,
 };
 
-/// Maximum shown settlements.
+/// Maximum number of settlements to show.
 pub(super) const ROWS: usize = 20;
 
 /// Shows the first unresolved settlements. `found` is `None` if they cannot be read.
@@ -44,11 +44,11 @@ pub(super) fn list(found: Option<&Value>, simulated: bool) -> Markup {
     html! {
         @if !settlements.is_empty() {
             h3 { "Unresolved settlements" }
-            p { "Nobody can say whether the money moved. Decide on each with " code { "tollhouse settlements resolve" } "." }
+            p { "It is unknown whether the money moved. Resolve each settlement with " code { "tollhouse settlements resolve" } "." }
             (table("Unresolved settlements", columns, settlements.iter().map(row)))
             @if found["nextCursor"].is_string() {
                 p.note {
-                    "The first " (settlements.len()) ". "
+                    "The first " (settlements.len()) " are shown. "
                     a href="/dashboard/api/ai/admin/unresolved?limit=200" { "More of them as JSON" }
                 }
             }

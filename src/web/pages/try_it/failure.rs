@@ -88,7 +88,7 @@ impl Failure<'_> {
         *self.pays != Pays::Nothing && self.state == Some("owed")
     }
 
-    /// Returns whether the tool is not run for its payment any more.
+    /// Returns whether no runs are left for its payment.
     fn is_used_up(&self) -> bool {
         self.code == Code::NoMoreRuns || self.error["runsLeft"] == 0
     }

@@ -56,8 +56,8 @@ async fn state(visitor: &Visitor, id: &str) -> Option<String> {
     }
 }
 
-/// Returns whether it may still be unknown how a payment ends. The money of an owed one has moved, and only its run is
-/// left.
+/// Returns whether the outcome of a payment can still be unknown. The money of an owed payment has moved, and only its
+/// run is left.
 pub(super) fn is_open(state: &str) -> bool {
     !matches!(state, "settled" | "owed" | "released" | "refused")
 }

@@ -109,7 +109,7 @@ async fn nothing_is_signed_while_a_payment_is_open() {
 }
 
 #[tokio::test]
-async fn owed_run_is_repeated_with_the_payment_made_or_paid_for_anew() {
+async fn owed_run_can_be_repeated_with_its_payment_or_paid_for_again() {
     let host = Host::start().await;
     let source = "export default async (req, ctx) => {
         const runs = 1 + ((await ctx.kv.get('runs')) ?? 0);
@@ -135,7 +135,7 @@ async fn owed_run_is_repeated_with_the_payment_made_or_paid_for_anew() {
     assert_eq!(labels(&owed)[..2], ["Run again with the payment you made", "Pay for a new call"]);
     let failed = browser.press_on(&owed, "Run again").await.is(502);
     assert_eq!(host.balance(&payer(&browser)).await, 990_000, "it is the same payment");
-    // Nothing holds up another call meanwhile.
+    // Another call is possible meanwhile.
     form(&browser.terms("order", r#"{"n":1}"#).await, "of play money");
     // A new call has a payment of its own, and is answered.
     let anew = browser.press_on(&failed, "Pay for a new call").await.is(200);

@@ -53,7 +53,7 @@ enum Ask {
     GiveBack(B256),
     Mind(u64, B256),
     Has(B256, oneshot::Sender<bool>),
-    /// Makes the next nonce be read from the node.
+    /// Reads the next nonce from the node again.
     Recount,
     Fees(oneshot::Sender<Result<Fees, String>>),
 }
@@ -175,7 +175,7 @@ impl Desk {
         self.0.send(Ask::Has(hash, reply)).await.is_ok() && has.await.unwrap_or(false)
     }
 
-    /// Makes the next nonce be read from the node, because a reorganization has dropped transactions.
+    /// Reads the next nonce from the node again, because a reorganization has dropped transactions.
     pub(super) async fn recount(&self) {
         // If it fails, the missing nonce is filled once others have waited for it.
         _ = self.0.send(Ask::Recount).await;

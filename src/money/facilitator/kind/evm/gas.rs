@@ -42,8 +42,8 @@ pub(super) struct Gas {
     again: Notify,
     /// Gas burned by reverted transactions.
     burned: Mutex<Counted<BurnedGas>>,
-    /// Gas used by successful transactions. Apart from the reverted ones, of which many successful ones would otherwise
-    /// push out the last.
+    /// Gas used by successful transactions. Kept apart from reverted ones, because many successful transactions would push
+    /// them out.
     used: Mutex<Counted<SettlementGas>>,
 }
 
@@ -119,8 +119,8 @@ impl Gas {
         self.burned.lock().unwrap_or_else(PoisonError::into_inner).add(payment, receipt.transaction_hash, gas);
     }
 
-    /// Counts the gas that a successful transaction has used, once. `by_contract` says whether the payer can choose how
-    /// much that is.
+    /// Counts the gas that a successful transaction has used, once. `by_contract` says whether the payer is
+    /// a contract, which can choose that amount.
     pub(super) fn settled(&self, payment: PaymentId, receipt: &Receipt, by_contract: bool) {
         let gas: u64 = receipt.gas_used.to();
         let excess = if by_contract { gas.saturating_sub(BurnedGas::ORDINARY) } else { 0 };

@@ -6,9 +6,9 @@ fn underpaying(caller: GasCaller) -> GasCaller {
     GasCaller { cover: GasCover::TooLittle, ..caller }
 }
 
-/// Regression test: a key paid a millionth of a dollar for each settlement of 69,000 gas, without limit.
+/// Regression test: a payer could make any number of settlements of 69,000 gas for a millionth of a dollar each.
 #[tokio::test(start_paused = true)]
-async fn gas_of_underpaid_settlements_is_limited_for_those_who_underpay_alone() {
+async fn gas_of_underpaid_settlements_limits_only_underpaid_runs() {
     let some = NonZeroU64::new;
     let only = |of_payer, of_address, of_builder, of_all| {
         let (of_payer, of_address) = (some(of_payer), some(of_address));
@@ -24,7 +24,7 @@ async fn gas_of_underpaid_settlements_is_limited_for_those_who_underpay_alone() 
         assert_eq!(bound(meter.hold(underpaying(first.clone()), KEY)), Some(Bound::Underpaid));
         assert_eq!(bound(meter.hold(underpaying(known.clone()), KEY)).is_some(), is_for_customers);
         for paid in [first.clone(), known.clone()] {
-            assert_eq!(bound(meter.hold(paid.clone(), KEY)), None, "who pays enough is served");
+            assert_eq!(bound(meter.hold(paid.clone(), KEY)), None, "a payment that covers its gas is served");
             assert_eq!(bound(meter.hold(paid, TriedGas { limit: 30, by_contract: true })), None);
         }
         assert_eq!((meter.last_hour(), meter.reverts_of("a")), (0, 0));
@@ -34,7 +34,7 @@ async fn gas_of_underpaid_settlements_is_limited_for_those_who_underpay_alone() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn underpaid_runs_under_way_count_and_leave_half_to_customers() {
+async fn underpaid_runs_in_flight_count_and_leave_half_to_customers() {
     let (meter, fresh) = (meter(0, 0, 1_000, 0), underpaying(burner_at("a", 1)));
     let first = meter.hold(fresh.clone(), KEY).unwrap();
     assert_eq!(bound(meter.hold(fresh.clone(), KEY)), Some(Bound::Underpaid), "half is for customers");
