@@ -384,11 +384,11 @@ mod tests {
 
     #[test]
     fn http1_has_no_frames() {
-        let mut scanner = scanner(100);
-        assert!(!scanner.is_http2());
-        assert_eq!(scanner.cost(b"PRI * HTTP/2.0\r\n\r\nS"), 0);
-        assert_eq!(scanner.cost(&[0; 1_000]), 0);
-        assert!(!scanner.is_http2());
+        let mut counted = scanner(100);
+        assert!(!counted.is_http2());
+        assert_eq!(counted.cost(b"PRI * HTTP/2.0\r\n\r\nS"), 0);
+        assert_eq!(counted.cost(&[0; 1_000]), 0);
+        assert!(!counted.is_http2());
         assert_eq!(scanner(100).cost(b"GET / HTTP/1.1\r\n\r\n\0\0\0\x06\0\0\0\0\0"), 0);
     }
 
