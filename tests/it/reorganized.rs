@@ -1,7 +1,7 @@
 //! Reorganizations of the chain: reported in health, the ledger, the log, an event and next to the
 //! receipt.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -128,6 +128,34 @@ async fn a_reorganized_payment_that_is_unused_is_sent_again() {
     })
     .await;
     assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
+}
+
+/// Regression test: a host without other hosts on its store filled one missing nonce in 30 seconds, so that it settled
+/// nothing for minutes.
+#[tokio::test]
+async fn new_payer_is_settled_soon_after_a_reorganization_dropped_eight_payments() {
+    let chain = Chain::ticking().await;
+    let host = evm(&chain).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let snapshot = chain.rpc("evm_snapshot", json!([])).await;
+    for _ in 0..8 {
+        let payment = payer.pay(&host.challenge("echo").await);
+        host.call_paid("echo", &json!({}), &payment).await.is(200);
+    }
+    assert_eq!(chain.balance(PAY_TO).await, 80_000);
+    chain.rpc("evm_revert", json!([snapshot])).await;
+    assert_eq!(chain.balance(PAY_TO).await, 0);
+    let newcomer = Payer::new();
+    chain.mint(&newcomer.address, FUNDS).await;
+    let payment = newcomer.pay(&host.challenge("echo").await);
+    let began = Instant::now();
+    host.call_paid("echo", &json!({}), &payment).await.is(200);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(host.log().contains("a nonce that others wait for is used up"), "{}", host.log());
+    assert_eq!(chain.balance(&newcomer.address).await, FUNDS - 10_000);
 }
 
 #[tokio::test]

@@ -128,6 +128,19 @@ async fn a_nonce_that_was_given_back_is_used_up_for_those_that_wait_and_for_more
     waiting.abort();
 }
 
+/// Regression test: only one of the missing nonces was filled, and the transaction that waited for them was replaced.
+#[tokio::test]
+async fn nonces_that_a_reorganization_dropped_are_all_filled() {
+    let node = Node::of(Chain { used: 17, ..Chain::at(NOW) }).await;
+    let facilitator = hasty(&node);
+    let hash = prepared(&facilitator, 1).await;
+    node.chain.lock().unwrap().used = 7;
+    let waiting = sending(&facilitator, 1, hash);
+    let sent = sent(&node, |sent| (7..17).all(|nonce| sent.iter().any(|sent| empty(sent, nonce)))).await;
+    assert_eq!(sent.iter().filter(|sent| sent.nonce == 17).count(), 1, "a higher price does not help it: {sent:?}");
+    waiting.abort();
+}
+
 #[tokio::test]
 async fn what_an_earlier_life_of_the_host_left_in_no_block_is_replaced() {
     let node = Node::of(Chain { left: 2, ..Chain::at(NOW) }).await;

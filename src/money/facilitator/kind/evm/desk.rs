@@ -3,8 +3,8 @@
 //!
 //! Transactions are signed one after the other and sent concurrently, so that many fit into one block. While any is
 //! pending, the task polls for the newest block and searches each new one for all of them: a settlement takes about one
-//! block. A transaction that is pending for long is replaced by one that pays more, and a missing nonce that others
-//! wait for is filled, both within limits.
+//! block. A transaction that is pending for long is replaced by one that pays more, and missing nonces that others
+//! wait for are filled, both within limits.
 
 mod look;
 mod schedule;
@@ -42,6 +42,13 @@ const EMPTY_GAS: u64 = 21_000;
 /// answer. In the latter case the delay doubles each time, up to [`LONGEST_WAIT`].
 const SEND_AGAIN: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How long transactions wait for a missing nonce before it is filled, if no other host uses the key.
+const FILL_AFTER: Duration = Duration::from_secs(3);
+
+/// Minimum interval between two counts of the signer's transactions, and maximum number of nonces filled after each.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
+const MOST_FILLED: usize = 64;
 
 /// Capacity of the task's request queue.
 const QUEUE: usize = 256;
@@ -105,6 +112,8 @@ struct Clerk {
     searched: Option<u64>,
     /// Whether the next look must count the signer's transactions, because an answer of the node was unclear.
     count: bool,
+    /// When a look last counted mined and pending transactions.
+    counted: Option<Instant>,
 }
 
 impl Desk {
@@ -126,6 +135,7 @@ impl Desk {
             sendings: 0,
             searched: None,
             count: false,
+            counted: None,
         };
         tokio::spawn(clerk.run(asks));
         Self(sender)
@@ -274,7 +284,7 @@ impl Clerk {
         if let Some(nonces) = &self.nonces {
             let count: U64 = self.ask("eth_getTransactionCount", json!([self.address, "pending"])).await?;
             nonces.raise(count.to()).await?;
-            self.flights.begin_at(count.to());
+            self.flights.begin_at(count.to(), Instant::now());
             return Ok(count.to());
         }
         let used: U64 = self.ask("eth_getTransactionCount", json!([self.address, "latest"])).await?;
@@ -282,13 +292,18 @@ impl Clerk {
         let fees = self.fees().await?;
         for nonce in used.to::<u64>()..count.to() {
             if self.flights.get_mut(nonce).is_none() {
-                let nothing = Signed { raw: Bytes::new(), hash: B256::ZERO };
-                self.flights.put(nonce, Flight { sent: true, ..Flight::new(self.nothing(), fees, nothing, Instant::now()) });
-                self.schedule.soon(Instant::now());
+                self.track(nonce, fees, Instant::now());
             }
         }
-        self.flights.begin_at(count.to());
+        self.flights.begin_at(count.to(), Instant::now());
         Ok(count.to())
+    }
+
+    /// Tracks a pending transaction of which only the nonce is known.
+    fn track(&mut self, nonce: u64, fees: Fees, now: Instant) {
+        let nothing = Signed { raw: Bytes::new(), hash: B256::ZERO };
+        self.flights.put(nonce, Flight { sent: true, ..Flight::new(self.nothing(), fees, nothing, now) });
+        self.schedule.soon(now);
     }
 
     /// Returns a call that only uses up its nonce.
@@ -390,10 +405,11 @@ impl Clerk {
     /// Starts a look at the newest block. If it is new, it is searched for pending transactions.
     fn look(&mut self) {
         let (node, address, sent, before) = (Arc::clone(&self.node), self.address, self.flights.sent(), self.searched);
-        // Only once a transaction takes long does it matter whether others have used its nonce.
-        let (now, shared) = (Instant::now(), self.nonces.is_some());
-        let waits =
-            if shared { self.flights.waiting(now, self.patience).is_some() } else { self.flights.stuck(now, self.patience).is_some() };
+        // Only once a transaction takes long does it matter whether its nonce is used or an earlier one is missing.
+        let now = Instant::now();
+        let recent = self.counted.is_some_and(|at| now.duration_since(at) < COUNT_EVERY.min(self.patience));
+        let waits = !recent && self.flights.waiting(now, self.fill_after()).is_some();
+        self.counted = if waits { Some(now) } else { self.counted };
         let counts = Counts { used: waits || std::mem::take(&mut self.count), pending: waits };
         self.schedule.looking();
         let sendings = self.sendings;
@@ -406,25 +422,31 @@ impl Clerk {
         if sendings == self.sendings {
             self.searched = Some(looked.head);
         }
+        let now = Instant::now();
+        // The counts may be older than the receipts.
+        let mined = looked.receipts.iter().map(|(nonce, _)| nonce + 1).max().unwrap_or(0);
         for (nonce, receipt) in looked.receipts {
-            self.flights.end(nonce, Ended::Mined(receipt));
+            self.flights.end(nonce, Ended::Mined(receipt), now);
         }
         if let Some(used) = looked.used {
             for (nonce, _) in self.flights.sent().into_iter().filter(|(nonce, _)| *nonce < used) {
-                self.flights.end(nonce, Ended::Lost);
+                self.flights.end(nonce, Ended::Lost, now);
             }
         }
-        looked.used.zip(looked.pending)
+        looked.used.zip(looked.pending).map(|(used, pending)| (used.max(mined), pending.max(mined)))
+    }
+
+    /// Returns how long a transaction waits before the missing nonces below it are filled.
+    fn fill_after(&self) -> Duration {
+        if self.nonces.is_some() { self.patience } else { self.patience.min(FILL_AFTER) }
     }
 
     /// Returns an unused nonce that others have waited for too long.
-    fn missing(&mut self, counts: Option<(u64, u64)>, now: Instant) -> Option<u64> {
-        if self.nonces.is_none()
-            && let Some(gap) = self.flights.gap(now, self.patience)
-        {
-            return Some(gap);
+    fn missing(&mut self, counts: (u64, u64), now: Instant) -> Option<u64> {
+        if self.nonces.is_none() {
+            return self.flights.gap(now, self.fill_after());
         }
-        let nonce = self.flights.left(counts?, now, self.patience)?;
+        let nonce = self.flights.left(counts, now, self.patience)?;
         // Do not fill the same nonce again at once, if the node did not accept it.
         if self.filled.is_some_and(|(filled, at)| filled == nonce && now.duration_since(at) <= self.patience) {
             return None;
@@ -433,30 +455,40 @@ impl Clerk {
         Some(nonce)
     }
 
-    /// Replaces a transaction that is pending for too long, and fills a nonce that others wait for.
-    fn hurry(&mut self, counts: Option<(u64, u64)>) {
-        let now = Instant::now();
-        let known = self.fees.map(|quoted| quoted.fees).or_else(|| self.flights.waiting(now, self.patience).map(|flight| flight.fees));
-        if let Some(fees) = known
-            && let Some(nonce) = self.missing(counts, now)
-        {
-            let call = self.nothing();
-            if let Some(signed) = self.signed(nonce, fees, &call) {
-                tracing::warn!(nonce, "a nonce that others wait for is used up");
-                self.flights.put(nonce, Flight { sent: true, ..Flight::new(call, fees, signed.clone(), now) });
+    /// Fills nonces that others wait for, and tracks pending transactions of the node that others wait for.
+    fn fill(&mut self, counts: (u64, u64), now: Instant) {
+        let waiting = self.flights.waiting(now, self.fill_after()).map(|flight| flight.fees);
+        let Some(fees) = self.fees.map(|quoted| quoted.fees).or(waiting) else { return };
+        for nonce in self.flights.untracked(counts, now) {
+            self.track(nonce, fees, now);
+        }
+        if self.flights.find_missing(counts.1, now) {
+            for (nonce, signed) in self.flights.queued(now, self.fill_after()).into_iter().take(MOST_FILLED) {
                 self.send(nonce, &signed);
             }
         }
-        let Some((nonce, flight)) = self.flights.stuck(now, self.patience) else {
+        for _ in 0..MOST_FILLED {
+            let Some(nonce) = self.missing(counts, now) else { return };
+            let call = self.nothing();
+            let Some(signed) = self.signed(nonce, fees, &call) else { return };
+            tracing::warn!(nonce, "a nonce that others wait for is used up");
+            self.send(nonce, &signed);
+            self.flights.put(nonce, Flight { sent: true, ..Flight::new(call, fees, signed, now) });
+        }
+    }
+
+    /// Fills nonces that others wait for, and replaces a transaction that is pending for too long.
+    fn hurry(&mut self, counts: Option<(u64, u64)>) {
+        let now = Instant::now();
+        if let Some(counts) = counts {
+            self.fill(counts, now);
+        }
+        let Some((nonce, flight)) = counts.and_then(|counts| self.flights.stuck(counts, now, self.patience)) else {
             if let Some((nonce, signed)) = self.flights.dropped(now, self.patience) {
                 self.send(nonce, &signed);
             }
             return;
         };
-        // It may wait for a transaction of another host, which replaces that one.
-        if self.nonces.is_some() && counts.is_none_or(|(used, _)| used < nonce) {
-            return;
-        }
         let (fees, call) = (flight.fees.raised(), flight.call.clone());
         let Some(signed) = self.signed(nonce, fees, &call) else { return };
         if let Some(flight) = self.flights.get_mut(nonce) {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     time::Duration,
 };
 
@@ -20,6 +21,13 @@ const MOST_RAISES: u32 = 6;
 
 /// Maximum number of nonces that may be missing below a transaction that the node has.
 const MOST_MISSING: u64 = 256;
+
+/// Maximum number of missing nonces that one count of the node frees. The next count frees more.
+const MOST_FREED: usize = 256;
+
+/// How long a nonce that was in a block counts as used, even if the node counts fewer: its answer may come from a server
+/// that lags behind. After that a reorganization has dropped the nonce's transaction.
+const USED_FOR: Duration = Duration::from_secs(3);
 
 /// How long to wait for another host's pending transaction, as a multiple of the wait for a missing one: until that
 /// host would have replaced it for the last time.
@@ -67,6 +75,8 @@ pub(super) struct Flights {
     /// Whether other hosts use the key too. Then unknown nonces belong to them, and the store assigns the next one.
     shared: bool,
     flights: BTreeMap<u64, Flight>,
+    /// The first nonce after those that were recently in a block, and when the last one was.
+    used: Option<(u64, Instant)>,
 }
 
 impl Flight {
@@ -104,18 +114,57 @@ impl Flights {
         self.next.is_none()
     }
 
-    /// Sets the next nonce to the node's `count` of transactions, including pending ones.
-    pub(super) fn begin_at(&mut self, count: u64) {
+    /// Sets the next nonce to the node's `count` of transactions, including pending ones. Nonces that are missing below
+    /// pending transactions become free, unless other hosts use the key.
+    pub(super) fn begin_at(&mut self, count: u64, now: Instant) {
         if self.shared {
             self.free.retain(|nonce| *nonce >= count);
             self.next = Some(count);
             return;
         }
+        let count = self.unused_from(count, now);
         let after = self.flights.last_key_value().map_or(0, |(nonce, _)| nonce + 1);
         let next = count.max(after);
         // Drop nonces returned meanwhile that another transaction has or that are still to come.
         self.free.retain(|nonce| (count..next).contains(nonce));
         self.next = Some(next);
+        self.free_missing(count..next);
+    }
+
+    /// Frees the nonces that are missing below sent transactions, given the node's `count` of mined and pending
+    /// transactions. A reorganization leaves such nonces if the node forgets the transactions that it drops. Returns
+    /// whether any of them was not free before. Other hosts of the key may still send theirs, so a shared key has none.
+    pub(super) fn find_missing(&mut self, count: u64, now: Instant) -> bool {
+        let Some(last) = self.last_sent().filter(|_| !self.shared) else { return false };
+        let count = self.unused_from(count, now);
+        self.free.retain(|nonce| *nonce >= count);
+        self.free_missing(count..last)
+    }
+
+    /// Frees the first nonces of a range that no transaction has. Returns whether any of them was not free before.
+    fn free_missing(&mut self, nonces: Range<u64>) -> bool {
+        let before = self.free.len();
+        self.free.extend(nonces.filter(|nonce| !self.flights.contains_key(nonce)).take(MOST_FREED));
+        self.free.len() > before
+    }
+
+    /// Returns nonces below sent transactions that the node uses and no transaction here has, given its counts of mined
+    /// (`used`) and of mined and pending (`count`) transactions. A node adds the transactions of a dropped block to its
+    /// pool again.
+    pub(super) fn untracked(&self, (used, count): (u64, u64), now: Instant) -> Vec<u64> {
+        let Some(last) = self.last_sent().filter(|_| !self.shared) else { return Vec::new() };
+        let nonces = self.unused_from(used, now)..count.min(last);
+        nonces.filter(|nonce| !self.flights.contains_key(nonce)).take(MOST_FREED).collect()
+    }
+
+    /// Returns the node's `count`, or more if a higher nonce was in a block a moment ago.
+    fn unused_from(&self, count: u64, now: Instant) -> u64 {
+        let recent = self.used.filter(|(_, at)| now.duration_since(*at) <= USED_FOR);
+        recent.map_or(count, |(used, _)| used.max(count))
+    }
+
+    fn last_sent(&self) -> Option<u64> {
+        self.flights.iter().rfind(|(_, flight)| flight.sent).map(|(nonce, _)| *nonce)
     }
 
     /// Adds a transaction that the node has, although the node counts only to `count`. The nonces missing in between
@@ -206,7 +255,11 @@ impl Flights {
     }
 
     /// Ends a transaction whose nonce is used.
-    pub(super) fn end(&mut self, nonce: u64, ended: Ended) {
+    pub(super) fn end(&mut self, nonce: u64, ended: Ended, now: Instant) {
+        let next = nonce.saturating_add(1);
+        if self.used.is_none_or(|(used, at)| next >= used || now.duration_since(at) > USED_FOR) {
+            self.used = Some((next, now));
+        }
         self.remove(nonce, Some(ended));
     }
 
@@ -216,6 +269,15 @@ impl Flights {
             Some(ended) => flight.end(ended),
             None => _ = self.free.insert(nonce),
         }
+    }
+
+    /// Returns the sent transactions that have waited longer than `patience` and that the node once had. While a nonce
+    /// before them is missing, a node may drop them.
+    pub(super) fn queued(&self, now: Instant, patience: Duration) -> Vec<(u64, Signed)> {
+        let queued = |flight: &Flight| flight.sent && flight.heard && now.duration_since(flight.since) > patience;
+        // A transaction of a previous run is not known here.
+        let known = self.flights.iter().filter(|(_, flight)| queued(flight) && !flight.signed.raw.is_empty());
+        known.map(|(nonce, flight)| (*nonce, flight.signed.clone())).collect()
     }
 
     /// Returns the sent transactions: their nonces and the hashes of all versions.
@@ -232,12 +294,15 @@ impl Flights {
         }
     }
 
-    /// Returns the first sent transaction if it has been pending for longer than `patience` and may be replaced. All
-    /// others wait for it.
-    pub(super) fn stuck(&mut self, now: Instant, patience: Duration) -> Option<(u64, &mut Flight)> {
+    /// Returns the first sent transaction if it has been pending for longer than `patience` and may be replaced, given
+    /// the node's counts of mined (`used`) and of mined and pending (`count`) transactions. All others wait for it.
+    /// While it waits for an earlier nonce itself, a higher price does not help it.
+    pub(super) fn stuck(&mut self, (used, count): (u64, u64), now: Instant, patience: Duration) -> Option<(u64, &mut Flight)> {
+        // If hosts share the key, the one with the earlier nonce replaces its own transaction.
+        let reached = if self.shared { used } else { count };
         let (nonce, flight) = self.flights.iter_mut().find(|(_, flight)| flight.sent)?;
-        let due = now.duration_since(flight.since) > patience && flight.former.len() < MOST_RAISES as usize;
-        due.then_some((*nonce, flight))
+        let waited = now.duration_since(flight.since) > patience && flight.former.len() < MOST_RAISES as usize;
+        (waited && reached >= *nonce).then_some((*nonce, flight))
     }
 
     /// Returns the first sent transaction if it may no longer be replaced and was sent longer than `patience` ago. A

@@ -13,7 +13,7 @@ fn flight(byte: u8, now: Instant) -> Flight {
 /// Pending transactions with the first `count` nonces from 7 on.
 fn flying(count: u8, now: Instant) -> (Flights, Vec<oneshot::Receiver<Ended>>) {
     let mut flights = Flights::default();
-    flights.begin_at(7);
+    flights.begin_at(7, Instant::now());
     let mut ends = vec![];
     for byte in 0..count {
         let nonce = flights.take().unwrap();
@@ -52,7 +52,7 @@ fn a_nonce_that_another_one_used_has_the_node_asked_again() {
     flights.recount();
     assert!(flights.unsure() && flights.take().is_none());
     assert!(ends[0].try_recv().is_err() && flights.has(B256::repeat_byte(0)), "it may be what used the nonce");
-    flights.begin_at(8);
+    flights.begin_at(8, Instant::now());
     assert_eq!(flights.take(), Some(10), "above what is on its way");
 }
 
@@ -66,10 +66,10 @@ fn a_nonce_that_was_given_back_before_the_node_is_asked_again_is_one_transaction
     flights.recount();
     flights.give_back(B256::repeat_byte(8));
     flights.give_back(B256::repeat_byte(10));
-    flights.begin_at(8);
+    flights.begin_at(8, Instant::now());
     assert_eq!([flights.take(), flights.take(), flights.take()], [Some(8), Some(10), Some(11)]);
     flights.give_back(B256::repeat_byte(9));
-    flights.begin_at(10);
+    flights.begin_at(10, Instant::now());
     assert_eq!(flights.take(), Some(10), "9 is used by then");
 }
 
@@ -88,18 +88,18 @@ fn nothing_is_sent_twice_nor_what_was_not_signed_here() {
 fn only_the_transaction_that_all_wait_for_is_replaced_and_not_for_ever() {
     let now = Instant::now();
     let (mut flights, _ends) = flying(2, now);
-    assert!(flights.stuck(now + PATIENCE, PATIENCE).is_none());
+    assert!(flights.stuck((7, 9), now + PATIENCE, PATIENCE).is_none());
     let mut at = now;
     for raise in 0..MOST_RAISES {
         at += PATIENCE + Duration::from_millis(1);
-        let (nonce, flight) = flights.stuck(at, PATIENCE).unwrap();
+        let (nonce, flight) = flights.stuck((7, 9), at, PATIENCE).unwrap();
         assert_eq!((nonce, flight.hashes().len()), (7, 1 + raise as usize));
         let fees = flight.fees.raised();
         flight.replace(fees, Signed { raw: Bytes::new(), hash: B256::repeat_byte(100) }, at);
     }
-    assert!(flights.stuck(at + PATIENCE * 2, PATIENCE).is_none(), "its price has an end");
-    flights.end(7, Ended::Lost);
-    assert_eq!(flights.stuck(at + PATIENCE * 2, PATIENCE).unwrap().0, 8);
+    assert!(flights.stuck((7, 9), at + PATIENCE * 2, PATIENCE).is_none(), "its price has an end");
+    flights.end(7, Ended::Lost, at);
+    assert_eq!(flights.stuck((8, 9), at + PATIENCE * 2, PATIENCE).unwrap().0, 8);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_hole_that_others_wait_for_is_found() {
 fn what_is_signed_and_never_sent_keeps_its_nonce_for_a_minute() {
     let now = Instant::now();
     let mut flights = Flights::default();
-    flights.begin_at(7);
+    flights.begin_at(7, Instant::now());
     let nonce = flights.take().unwrap();
     flights.put(nonce, flight(1, now));
     flights.forget_unsent(now + SIGNED_FOR);
@@ -145,7 +145,7 @@ fn what_is_missing_below_a_transaction_that_the_node_has_is_free() {
 #[test]
 fn of_a_key_that_hosts_share_only_what_was_given_back_here_is_free() {
     let (now, mut flights) = (Instant::now(), Flights::new(true));
-    flights.begin_at(7);
+    flights.begin_at(7, Instant::now());
     for (nonce, byte) in [(8, 0), (10, 1), (11, 2), (12, 3)] {
         flights.put(nonce, flight(byte, now));
     }
@@ -161,14 +161,14 @@ fn of_a_key_that_hosts_share_only_what_was_given_back_here_is_free() {
     flights.refuse(8, "a test".to_owned());
     flights.recount();
     assert!(flights.unsure());
-    flights.begin_at(9);
+    flights.begin_at(9, Instant::now());
     assert_eq!([flights.take_back(), flights.take_back()], [Some((12, 0)), None], "nobody else has it");
 }
 
 #[test]
 fn what_a_host_that_is_gone_left_is_found_once_others_have_waited_for_it() {
     let (now, mut flights) = (Instant::now(), Flights::new(true));
-    flights.begin_at(7);
+    flights.begin_at(7, Instant::now());
     flights.put(8, flight(1, now));
     flights.put(9, flight(0, now));
     assert!(flights.send(B256::repeat_byte(0), oneshot::channel().0, now).is_ok());
@@ -186,9 +186,108 @@ fn what_a_host_that_is_gone_left_is_found_once_others_have_waited_for_it() {
     }
     // Two are missing. The second is found as soon as the first is filled.
     let mut flights = Flights::new(true);
-    flights.begin_at(7);
+    flights.begin_at(7, Instant::now());
     flights.put(9, Flight { sent: true, ..flight(0, now) });
     assert_eq!(flights.left((7, 7), late, PATIENCE), Some(7));
     flights.put(7, Flight { sent: true, ..flight(1, late) });
     assert_eq!(flights.left((7, 8), late, PATIENCE), Some(8));
+}
+
+/// Returns a pending transaction with nonce 17 of a chain that counts to 7, because a reorganization has dropped ten
+/// transactions.
+fn behind_a_gap_of_ten(now: Instant) -> Flights {
+    let mut flights = Flights::default();
+    flights.begin_at(17, now);
+    let nonce = flights.take().unwrap();
+    flights.put(nonce, Flight { sent: true, heard: true, ..flight(17, now) });
+    flights
+}
+
+#[test]
+fn recount_frees_all_nonces_that_a_reorganization_dropped() {
+    let now = Instant::now();
+    let mut flights = behind_a_gap_of_ten(now);
+    flights.recount();
+    flights.begin_at(7, now);
+    assert!((7..17).chain([18]).all(|nonce| flights.take() == Some(nonce)));
+}
+
+#[test]
+fn missing_nonces_below_a_pending_transaction_are_all_filled() {
+    let (now, later) = (Instant::now(), Instant::now() + PATIENCE + Duration::from_secs(1));
+    let mut flights = behind_a_gap_of_ten(now);
+    assert!(!flights.find_missing(17, now), "none is missing");
+    assert!(flights.find_missing(7, now));
+    assert!(!flights.find_missing(7, now), "they are known by now");
+    assert_eq!(flights.gap(now + PATIENCE, PATIENCE), None);
+    for nonce in 7..17 {
+        assert_eq!(flights.gap(later, PATIENCE), Some(nonce));
+        flights.put(nonce, Flight { sent: true, ..flight(0, later) });
+    }
+    assert_eq!(flights.gap(later, PATIENCE), None);
+    assert!(!flights.find_missing(7, later), "all are pending");
+    let mut shared = Flights::new(true);
+    shared.begin_at(7, now);
+    shared.put(17, Flight { sent: true, ..flight(17, now) });
+    assert!(!shared.find_missing(7, now), "other hosts may still send theirs");
+}
+
+#[test]
+fn one_count_frees_a_limited_number_of_nonces() {
+    let now = Instant::now();
+    let mut flights = Flights::default();
+    flights.begin_at(1_000, now);
+    flights.put(1_000, Flight { sent: true, ..flight(0, now) });
+    assert!(flights.find_missing(7, now));
+    assert_eq!(flights.free.len(), MOST_FREED);
+    assert!(flights.find_missing(7 + 256, now), "the next count frees more");
+    assert_eq!(flights.free.first(), Some(&263));
+}
+
+#[test]
+fn no_raise_is_spent_while_an_earlier_nonce_is_missing() {
+    let now = Instant::now();
+    let mut flights = behind_a_gap_of_ten(now);
+    let mut at = now;
+    for _ in 0..=MOST_RAISES {
+        at += PATIENCE + Duration::from_millis(1);
+        for count in [7, 16] {
+            assert!(flights.stuck((7, count), at, PATIENCE).is_none(), "{count}");
+        }
+    }
+    assert!(flights.waiting(at, PATIENCE).is_some(), "the node is still asked");
+    let (nonce, flight) = flights.stuck((7, 17), at, PATIENCE).unwrap();
+    assert_eq!((nonce, flight.former.len()), (17, 0));
+}
+
+#[test]
+fn nonce_that_was_just_in_a_block_is_used_though_the_node_counts_fewer() {
+    let now = Instant::now();
+    let (mut flights, _ends) = flying(3, now);
+    flights.end(7, Ended::Lost, now);
+    flights.end(8, Ended::Lost, now);
+    assert!(!flights.find_missing(7, now + USED_FOR), "the answer may come from a server that lags");
+    assert!(flights.find_missing(7, now + USED_FOR + Duration::from_millis(1)), "a reorganization has dropped them");
+    assert_eq!((flights.take(), flights.take(), flights.take()), (Some(7), Some(8), Some(10)));
+}
+
+#[test]
+fn transactions_that_the_node_restored_to_its_pool_are_tracked() {
+    let now = Instant::now();
+    let flights = behind_a_gap_of_ten(now);
+    assert_eq!(flights.untracked((7, 9), now), [7, 8]);
+    assert_eq!(flights.untracked((15, 18), now), [15, 16], "17 is tracked");
+    assert!(flights.untracked((7, 7), now).is_empty());
+}
+
+#[test]
+fn transactions_behind_a_gap_are_sent_again_as_they_are() {
+    let now = Instant::now();
+    let mut flights = behind_a_gap_of_ten(now);
+    let signed = Signed { raw: Bytes::from_static(&[2]), hash: B256::ZERO };
+    flights.put(18, Flight { sent: true, heard: true, signed, ..flight(18, now) });
+    flights.put(19, flight(19, now));
+    assert!(flights.queued(now + PATIENCE, PATIENCE).is_empty());
+    let queued = flights.queued(now + PATIENCE * 2, PATIENCE);
+    assert_eq!(queued.iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [18], "17 is of a previous run, 19 was not sent");
 }
