@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{constant::True, present::present, time::Timestamp};
+use crate::{constant::True, present::present, receipt::Reorganization, time::Timestamp};
 
 /// The state of a payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,10 @@ pub struct Payment {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(extend("nullable" = true))]
     pub transaction: Option<Option<String>>,
+    /// Present after a reorganization of the chain removed the payment's transaction from all blocks. For the same readers as the
+    /// receipt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settlement: Option<Reorganization>,
 }
 
 /// The state of a payment.

@@ -64,7 +64,8 @@ pub struct GivenRefund {
     /// The reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Present if the transaction is also recorded for another receipt or payout.
+    /// Present if the transaction is also recorded for another receipt or payout, or if a reorganization of the chain has undone the
+    /// payment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }

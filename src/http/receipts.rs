@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::CalledBy;
 use tollhouse_front::{Caller, Code, Fault, names::shows_caller, offered};
-use tollhouse_money::{PaymentId, PaymentState, ResettledSettlement, refund::Refund};
+use tollhouse_money::{PaymentId, PaymentState, refund::Refund};
 
 use super::{
     page::PathParams,
@@ -50,21 +50,15 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
         answer["refunds"] = refunded.refunds.iter().map(Refund::public).collect();
         answer["refundedUsd"] = json!(refunded.sum());
     }
-    if let Some(reorganized) = proving.gate.reorganized(&id).await? {
-        answer["settlement"] = json!({ "state": "reorganized", "transaction": reorganized.transaction(), "since": reorganized.at });
-        if let Some(lost) = reorganized.lost {
-            answer["settlement"]["lost"] = json!(lost);
-        }
-    } else if let Some(resettled) = proving.gate.resettled(&id).await? {
-        let ResettledSettlement { transaction, former, at } = resettled;
-        answer["settlement"] = json!({ "state": "settled", "transaction": transaction, "former": former, "since": at });
+    if let Some(settlement) = proving.gate.reorganization(&id).await? {
+        answer["settlement"] = json!(settlement);
     }
     Ok(Json(answer))
 }
 
-/// Returns the state of a payment, so that a caller whose connection broke need not pay to find out. The receipt and
-/// the transaction are visible only to callers that show the payment or developer credit used, to the owner of the
-/// tool, and to admins.
+/// Returns the state of a payment, so that a caller whose connection broke need not pay to find out. The receipt, the
+/// transaction and what a reorganization did to it are visible only to callers that show the payment or developer
+/// credit used, to the owner of the tool, and to admins.
 async fn payment(
     State(proving): State<Arc<Proving>>,
     State(calling): State<Arc<Calling>>,

@@ -87,7 +87,9 @@ fn fault(error: ResolutionError) -> Fault {
     let message = error.to_string();
     match error {
         ResolutionError::Unknown => Code::UnknownPayment.into(),
-        ResolutionError::WrongState(state) => Fault::new(Code::WrongState, message).with("state", json!(state)),
+        ResolutionError::WrongState(state) | ResolutionError::Overtaken(state) => {
+            Fault::new(Code::WrongState, message).with("state", json!(state))
+        }
         ResolutionError::Transaction(_) | ResolutionError::NotPaid => Fault::invalid(Decision::CODE, &message, "/transaction"),
         ResolutionError::Undecided(why) => Fault::new(Code::FacilitatorUnavailable, "nobody can say how the settlement ended").hint(why),
         ResolutionError::Store(error) => error.into(),

@@ -88,7 +88,7 @@ pub use self::{
     offered::{CredentialLookup, CredentialObserver, CreditOffer, Offered, WireVersion},
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
     refusal::{Refusal, SettleError},
-    reorganized::{Loss, ReorganizedSettlement, ResettledSettlement, count_reorganized},
+    reorganized::{Loss, Reorganization, ReorganizedSettlement, ResettledSettlement, count_reorganized},
     route::{Due, RemoteRoutes, Route, RouteError, RouteProvider, Start, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind},
     terms::{SignedOffers, Terms, Way},

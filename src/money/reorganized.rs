@@ -110,6 +110,47 @@ pub struct ResettledSettlement {
     pub at: Timestamp,
 }
 
+/// The settlement of a payment that a reorganization has undone, for public use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum Reorganization {
+    /// Its transaction is in no block, and the money has not moved.
+    Reorganized {
+        /// The transaction that was undone.
+        transaction: String,
+        /// When it was noticed.
+        since: Timestamp,
+        /// Why its money can no longer move, once the chain has shown it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lost: Option<Loss>,
+    },
+    /// Another transaction has made it since.
+    Settled {
+        /// The transaction that moved the money.
+        transaction: String,
+        /// The transactions that reorganizations have undone, oldest first.
+        former: Vec<String>,
+        /// When it was found.
+        since: Timestamp,
+    },
+}
+
+impl Reorganization {
+    /// Returns the state of a receipt's settlement, or `None` if no reorganization has undone it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub(crate) async fn of(store: &dyn Store, receipt: &ReceiptId) -> Result<Option<Self>, StoreError> {
+        if let Some(reorganized) = REORGANIZED.get(store, receipt).await? {
+            let ReorganizedSettlement { settlement, at, lost, .. } = reorganized;
+            return Ok(Some(Self::Reorganized { transaction: settlement.transaction, since: at, lost }));
+        }
+        let resettled = RESETTLED.get(store, receipt).await?;
+        Ok(resettled.map(|ResettledSettlement { transaction, former, at }| Self::Settled { transaction, former, since: at }))
+    }
+}
+
 impl Loss {
     /// Returns the loss for the code of a refusal that the chain has shown to be final. `None` for other codes.
     pub(crate) fn of(reason: &str) -> Option<Self> {

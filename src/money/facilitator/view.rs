@@ -3,7 +3,7 @@
 use alloy_primitives::U256;
 use async_trait::async_trait;
 
-use crate::Asset;
+use crate::{Asset, Evidence, Payment};
 
 /// Why a chain could not be read, for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +59,10 @@ pub trait ChainView: Send + Sync + 'static {
 
     /// Returns whether a transaction moved `amount` of a token to an address.
     async fn paid(&self, asset: &Asset, to: &str, transaction: &str, amount: U256) -> Result<bool, ChainError>;
+
+    /// Returns the evidence that a transaction moved the money of this payment with the payment's own nonce, or `None`
+    /// if the chain does not show this.
+    async fn spent_by(&self, payment: &Payment, transaction: &str) -> Result<Option<Evidence>, ChainError>;
 
     /// Returns the transfers of a token to an address within a range of blocks, and the last block that was searched.
     /// The search ends early once `most` transfers were found.

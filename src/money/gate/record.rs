@@ -12,7 +12,7 @@ use tollhouse_base::{
 };
 use tollhouse_store::postcard_values;
 
-use crate::{Begun, PaymentId, WireVersion};
+use crate::{Begun, PaymentId, Reorganization, WireVersion};
 
 /// How long an answer can be fetched again with its payment, and how long a refusal can be looked up.
 const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -88,6 +88,9 @@ pub struct PaymentState {
     pub transaction: Option<String>,
     /// When it entered its state. For an unresolved payment, when its settlement began.
     pub updated_at: Timestamp,
+    /// The state of its settlement, if a reorganization of the chain has undone it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settlement: Option<Reorganization>,
 }
 
 impl PaymentState {
@@ -95,7 +98,7 @@ impl PaymentState {
     /// receipt names the tool.
     #[must_use]
     pub fn without_purchase(self) -> Self {
-        Self { receipt_id: None, transaction: None, ..self }
+        Self { receipt_id: None, transaction: None, settlement: None, ..self }
     }
 }
 
@@ -361,6 +364,7 @@ impl Record {
             reason: self.reason.clone(),
             transaction: self.transaction.clone(),
             updated_at: Timestamp(self.updated_ms),
+            settlement: None,
         }
     }
 }

@@ -6,13 +6,20 @@ use super::{Gate, PAYMENTS, PaymentState};
 use crate::{CreditOffer, Offered, PaymentId, x402::offer::Shown};
 
 impl Gate {
-    /// Returns the state of a payment, with its receipt and transaction.
+    /// Returns the state of a payment, with its receipt and transaction, and what a reorganization did to it.
     ///
     /// # Errors
     ///
     /// Errors of the store.
     pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
-        Ok(PAYMENTS.get(&*self.store, id).await?.map(|record| record.public(id)))
+        let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(None) };
+        let state = record.public(id);
+        let receipt = state.receipt_id.as_ref().filter(|_| state.transaction.is_some()).and_then(|receipt| receipt.parse().ok());
+        let settlement = match receipt {
+            Some(receipt) => self.reorganization(&receipt).await?,
+            None => None,
+        };
+        Ok(Some(PaymentState { settlement, ..state }))
     }
 
     /// Returns whether an offered payment is this payment, or the developer credit that paid for it. The id alone

@@ -21,7 +21,7 @@ use super::{
     settle::{Conclusion, ended_as},
 };
 use crate::{
-    Payment, PaymentId, SettleError, SettleOutcome, State,
+    Payment, PaymentId, SettleError, SettleOutcome, Settlement, State,
     facilitator::{settlement, view::ChainError},
     unresolved::{UNRESOLVED, count_unresolved},
 };
@@ -62,7 +62,8 @@ pub struct UnresolvedSettlement {
 pub enum Resolution {
     /// Looks it up on the chain.
     LookUp,
-    /// Declares that this transaction made the transfer. If a node is configured, it must confirm it.
+    /// Declares that this transaction made the payment. If a node is configured, it must show that the transaction
+    /// spent the payment's nonce and moved its money.
     Paid {
         /// The transaction's hash.
         transaction: String,
@@ -81,8 +82,11 @@ pub enum ResolutionError {
     WrongState(State),
     #[error("`{0}` is not a transaction of the payment's network")]
     Transaction(String),
-    /// The transaction made no such transfer, or pays for another receipt.
-    #[error("the transaction did not make the transfer, or another receipt names it")]
+    /// Somebody else resolved it with another result while the decision was being made.
+    #[error("the payment was resolved with another result in the meantime, and your decision was not recorded")]
+    Overtaken(State),
+    /// The transaction did not make the payment, or pays for another receipt.
+    #[error("the transaction did not make this payment, or it already pays for another receipt")]
     NotPaid,
     /// The outcome is still unknown.
     #[error("nobody can say how the settlement ended: {0}")]
@@ -206,20 +210,24 @@ impl Gate {
         if let SettleOutcome::Unknown(why) | SettleOutcome::Lost(why) | SettleOutcome::Unsent(why) = &outcome {
             return Err(ResolutionError::Undecided(why.clone()));
         }
-        self.end_unresolved(id, &outcome).await?;
+        let is_written = self.end_unresolved(id, &outcome).await?;
         let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
+        if !is_written && !has_ended_with(&record, &outcome) {
+            return Err(ResolutionError::Overtaken(record.state));
+        }
         tracing::info!(payment.id = %id, state = ?record.state, "an admin resolved a settlement");
         Ok(record.public(id))
     }
 
-    /// Records the outcome of an unresolved settlement.
-    async fn end_unresolved(&self, id: &PaymentId, outcome: &SettleOutcome) -> Result<(), ResolutionError> {
+    /// Records the outcome of an unresolved settlement. Returns false if it had already ended.
+    async fn end_unresolved(&self, id: &PaymentId, outcome: &SettleOutcome) -> Result<bool, ResolutionError> {
         let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, outcome, None));
         match ending.await {
             Ok(Conclusion { outcome, news }) => {
+                let is_written = news.is_some();
                 news.iter().for_each(|_| PAYMENTS_ENDED.count([ended_as(&outcome)]));
                 news.into_iter().for_each(|news| self.finisher.announce(news));
-                Ok(())
+                Ok(is_written)
             }
             Err(SettleError::Store(error)) => Err(error.into()),
             Err(SettleError::Unknown { .. } | SettleError::Refused { .. }) => Err(ResolutionError::NotPaid),
@@ -266,23 +274,22 @@ impl Gate {
         let looking = asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name);
         let Ok(outcome @ (SettleOutcome::Settled(_) | SettleOutcome::Refused { .. })) = timeout(PATIENCE, looking).await else { return };
         match self.end_unresolved(id, &outcome).await {
-            Ok(()) => tracing::info!(payment.id = %id, outcome = outcome.name(), "the chain resolved a settlement"),
+            Ok(true) => tracing::info!(payment.id = %id, outcome = outcome.name(), "the chain resolved a settlement"),
+            Ok(false) => {}
             Err(error) => tracing::warn!(payment.id = %id, %error, "a settlement stays unresolved, though the chain knows how it ended"),
         }
     }
 
-    /// Returns the settlement by this transaction, if a configured node confirms it.
+    /// Returns the settlement by this transaction. If a node is configured, it must show that the transaction spent the
+    /// payment's nonce and moved its money: the nonce may have been canceled, and a transfer of the same amount may be
+    /// another payment's.
     async fn paid_by(&self, payment: &Payment, transaction: &str) -> Result<SettleOutcome, ResolutionError> {
         let network = payment.asset.network;
         let hash = network.checked_transaction(transaction).ok_or_else(|| ResolutionError::Transaction(transaction.to_owned()))?;
         let chain = self.facilitators.chains().find(|(known, _)| *known == network);
         if let Some((_, chain)) = chain {
-            let pay_to = payment.requirements["payTo"].as_str().unwrap_or_default();
-            let amount = payment.amount().parse().map_err(|_| ResolutionError::NotPaid)?;
-            let is_spent = self.facilitators.of(network).is_spent(payment).await;
-            if !is_spent || !chain.paid(payment.asset, pay_to, &hash, amount).await? {
-                return Err(ResolutionError::NotPaid);
-            }
+            let evidence = chain.spent_by(payment, &hash).await?.ok_or(ResolutionError::NotPaid)?;
+            return Ok(SettleOutcome::Settled(Settlement { evidence: Some(evidence), ..settlement(payment, hash) }));
         }
         Ok(SettleOutcome::Settled(settlement(payment, hash)))
     }
@@ -304,6 +311,18 @@ impl Gate {
             facilitator: settler.as_ref().map(|settler| settler.facilitator.clone()),
             transaction: settler.and_then(|Settler { transaction, .. }| transaction),
         })
+    }
+}
+
+/// Returns whether a payment ended with this outcome.
+fn has_ended_with(record: &Record, outcome: &SettleOutcome) -> bool {
+    match outcome {
+        SettleOutcome::Settled(settlement) => {
+            let is_settled = matches!(record.state, State::Settled | State::Owed);
+            is_settled && record.transaction.as_deref().unwrap_or_default() == settlement.transaction
+        }
+        SettleOutcome::Refused { .. } => record.state == State::Refused,
+        SettleOutcome::Unsent(_) | SettleOutcome::Unknown(_) | SettleOutcome::Lost(_) => false,
     }
 }
 

@@ -17,7 +17,10 @@ use super::{
 use crate::{
     Network,
     facilitator::view::{ChainError, ChainView, Placed},
-    reorganized::{REORGANIZED, RESETTLED, Recovery, ReorganizedSettlement, ResettledSettlement, WATCHED, WatchedSettlement, watched_on},
+    reorganized::{
+        REORGANIZED, RESETTLED, Recovery, Reorganization, ReorganizedSettlement, ResettledSettlement, WATCHED, WatchedSettlement,
+        watched_on,
+    },
 };
 
 /// How long a transaction must be missing before its settlement counts as undone. A node may lag, and transactions of a
@@ -61,6 +64,16 @@ impl Gate {
     /// Errors of the store.
     pub async fn resettled(&self, receipt: &ReceiptId) -> Result<Option<ResettledSettlement>, StoreError> {
         RESETTLED.get(&*self.store, receipt).await
+    }
+
+    /// Returns the state of a receipt's settlement if a reorganization of the chain has undone it, even if another
+    /// transaction has made it since.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub async fn reorganization(&self, receipt: &ReceiptId) -> Result<Option<Reorganization>, StoreError> {
+        Reorganization::of(&*self.store, receipt).await
     }
 
     /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Also looks up

@@ -12,7 +12,7 @@ use super::{
     error::{MAX_REASON, MAX_REFUNDS},
 };
 use crate::{
-    CreditError, Network, Once,
+    CreditError, Network, Once, Reorganization,
     credit::{Credits, GivenBack, number},
     ledger::{Cause, POSTINGS, Paid, Returned},
     receipt::{self, Record},
@@ -55,6 +55,8 @@ pub struct Given {
     pub refunded: MicroUsd,
     /// Another receipt or payout that names the same transaction.
     pub also_for: Option<String>,
+    /// The state of the payment's settlement if a reorganization of the chain has undone it.
+    pub settlement: Option<Reorganization>,
 }
 
 /// The content of a receipt and the amounts of its sale.
@@ -75,10 +77,28 @@ impl Given {
         if let Some(reason) = &self.refund.reason {
             refund["reason"] = json!(reason);
         }
-        if let Some(other) = &self.also_for {
-            refund["warning"] = json!(format!("the transaction is recorded for `{other}` as well: look whether it sent both back"));
+        let warnings: Vec<_> = self.doubled().into_iter().chain(self.undone()).collect();
+        if !warnings.is_empty() {
+            refund["warning"] = json!(warnings.join("; "));
         }
         refund
+    }
+
+    fn doubled(&self) -> Option<String> {
+        let other = self.also_for.as_ref()?;
+        Some(format!("the transaction is recorded for `{other}` as well: look whether it sent both back"))
+    }
+
+    fn undone(&self) -> Option<String> {
+        match &self.settlement {
+            Some(Reorganization::Reorganized { lost: Some(lost), .. }) => {
+                Some(format!("a reorganization undid the payment, and its money is lost ({lost}): the host pays this refund itself"))
+            }
+            Some(Reorganization::Reorganized { lost: None, .. }) => {
+                Some("a reorganization undid the payment, and its money has not moved again yet: check that it does".to_owned())
+            }
+            Some(Reorganization::Settled { .. }) | None => None,
+        }
     }
 }
 
@@ -91,6 +111,8 @@ impl Refunds {
     /// Each [`RefundError`] explains why nothing was refunded. After an error of the store, the request can be
     /// repeated.
     pub async fn give(&self, asked: &Refunding, once: Option<&Once>) -> Result<Given, RefundError> {
+        // Read first, so that an error of the store never hides a refund that was made.
+        let settlement = Reorganization::of(&*self.store, &asked.receipt).await?;
         let (given, news) =
             update(&*self.store, Durability::Durable, |tx| self.decide(tx, asked, once)).await.map_err(|error| match error {
                 // The credit's balance would exceed the maximum.
@@ -101,6 +123,10 @@ impl Refunds {
             tracing::info!(receipt.id = %given.receipt, amount = %given.refund.amount, "a payment was refunded");
             self.sales.sold(&owner);
             self.events.announce(&owner, event);
+        }
+        let given = Given { settlement, ..given };
+        if let Some(warning) = given.undone() {
+            tracing::warn!(receipt.id = %given.receipt, warning, "a refund was recorded for a payment that the chain does not have");
         }
         Ok(given)
     }
@@ -125,7 +151,8 @@ impl Refunds {
             if asked.amount.is_some_and(|amount| amount != entered.amount) {
                 return Err(RefundError::OtherAmount(entered.amount));
             }
-            let given = Given { receipt: receipt.clone(), refund: entered.clone(), refunded: before.sum(), also_for: None };
+            let (receipt, refund) = (receipt.clone(), entered.clone());
+            let given = Given { receipt, refund, refunded: before.sum(), also_for: None, settlement: None };
             return tx.answer((given, None));
         }
         let amount = asked.amount_of(&paid, &before)?;
@@ -148,7 +175,7 @@ impl Refunds {
         tx.append(returned.posting.stored()).append(self.sale(&record, &refund, &returned, &owner)).append(Events::stored(&owner, &event));
         let mut after = before;
         after.refunds.push(refund.clone());
-        let given = Given { receipt: receipt.clone(), refunded: after.sum(), refund, also_for };
+        let given = Given { receipt: receipt.clone(), refunded: after.sum(), refund, also_for, settlement: None };
         tx.put(&REFUNDS, receipt, &after);
         if let Some(Once { key, request }) = once {
             tx.put(&REFUND_KEYS, key, &Done { request: request.clone(), receipt: receipt.clone(), number: given.refund.number });
@@ -165,7 +192,7 @@ impl Refunds {
         }
         let refunded = self.of(&done.receipt).await?;
         let refund = refunded.refunds.iter().find(|refund| refund.number == done.number).cloned().ok_or_else(|| damaged(&done.receipt))?;
-        Ok(Some(Given { receipt: done.receipt, refund, refunded: refunded.sum(), also_for: None }))
+        Ok(Some(Given { receipt: done.receipt, refund, refunded: refunded.sum(), also_for: None, settlement: None }))
     }
 
     fn event(&self, record: &Record, refund: &Refund, returned: &Returned) -> Event {

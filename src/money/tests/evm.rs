@@ -1,5 +1,6 @@
 //! Tests the facilitator that sends transactions, with a scripted node.
 
+mod decisions;
 mod gas;
 mod permits;
 mod recovery;

@@ -23,9 +23,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 impl Settlement {
     /// Adds the block that its transaction was seen in.
     pub(crate) fn seen_in(self, receipt: &Receipt, is_final: bool) -> Self {
-        let block_hash = receipt.block_hash.map(|hash| hash.to_string());
-        let evidence = Evidence { block: receipt.block_number.to(), block_hash, spends_nonce: true, is_final };
-        Self { evidence: Some(evidence), ..self }
+        Self { evidence: Some(Evidence { is_final, ..evidence(receipt, true) }), ..self }
     }
 }
 
@@ -39,24 +37,44 @@ impl Node {
     pub(crate) async fn proof(&self, payment: &Payment, hash: B256, patience: Duration) -> Result<Evidence, String> {
         let spends = self.spends(payment).map_err(|why| why.to_string())?;
         let receipt = self.confirmed(hash, patience).await?;
-        let made = match &spends {
-            Spends::Transfer(transfer) => (exact::pays(transfer, payment).is_ok() && receipt.made(transfer, payment.asset)).then_some(true),
-            Spends::Permit(permit) => {
-                let charged = payment.asked().parse().map_err(|_| "the charge does not read".to_owned())?;
-                match receipt.paid(permit.from, permit.to, charged, payment.asset) {
-                    false => None,
-                    true => match self.took(permit, charged, hash).await.map_err(|why| why.to_string())? {
-                        Some(took) => took.then_some(true),
-                        // It called another contract, whose call data is not readable. The nonce is marked, and the
-                        // money moved.
-                        None => self.used(permit, At::Latest).await.map_err(|why: Undecided| why.to_string())?.then_some(false),
-                    },
-                }
-            }
-        };
+        let made = self.made(payment, &spends, &receipt).await.map_err(|why| why.to_string())?;
         let spends_nonce = made.ok_or_else(|| format!("`{hash}` did not make the transfer"))?;
-        let block_hash = receipt.block_hash.map(|hash| hash.to_string());
-        Ok(Evidence { block: receipt.block_number.to(), block_hash, spends_nonce, is_final: false })
+        Ok(evidence(&receipt, spends_nonce))
+    }
+
+    /// Returns the evidence that a transaction moved the money of a payment with the payment's own nonce, or `None` if
+    /// the chain does not show this. A transfer of the same amount is not enough, because it may belong to another
+    /// payment.
+    pub(super) async fn spent_by(&self, payment: &Payment, hash: B256) -> Result<Option<Evidence>, Undecided> {
+        let spends = self.spends(payment)?;
+        // The address may lead to another node by now.
+        self.prove().await?;
+        let Some((receipt, blocks)) = self.confirmations_of(hash).await? else { return Ok(None) };
+        if blocks < self.confirmations() {
+            return Err(Undecided::Says(format!("`{hash}` has {blocks} of {} confirmations", self.confirmations())));
+        }
+        let made = self.made(payment, &spends, &receipt).await?;
+        Ok((made == Some(true)).then(|| evidence(&receipt, true)))
+    }
+
+    /// Returns whether a transaction made a payment, and if so, whether it provably spent the payment's nonce. `None`
+    /// if it did not make the payment.
+    async fn made(&self, payment: &Payment, spends: &Spends, receipt: &Receipt) -> Result<Option<bool>, Undecided> {
+        let permit = match spends {
+            Spends::Transfer(transfer) => {
+                return Ok((exact::pays(transfer, payment).is_ok() && receipt.made(transfer, payment.asset)).then_some(true));
+            }
+            Spends::Permit(permit) => permit,
+        };
+        let charged = payment.asked().parse().map_err(|_| Undecided::Says("the charge does not read".to_owned()))?;
+        if !receipt.paid(permit.from, permit.to, charged, payment.asset) {
+            return Ok(None);
+        }
+        Ok(match self.took(permit, charged, receipt.transaction_hash).await? {
+            Some(took) => took.then_some(true),
+            // It called another contract, whose call data is not readable. The nonce is marked, and the money moved.
+            None => self.used(permit, At::Latest).await?.then_some(false),
+        })
     }
 
     /// Returns the receipt of a transaction once its block has the configured confirmations. A block that is replaced
@@ -92,4 +110,10 @@ impl Node {
         let blocks = head.to::<u64>().saturating_sub(receipt.block_number.to()) + 1;
         Ok(Some((receipt, blocks)))
     }
+}
+
+/// Returns the evidence of a transaction in a block that may still be replaced.
+fn evidence(receipt: &Receipt, spends_nonce: bool) -> Evidence {
+    let block_hash = receipt.block_hash.map(|hash| hash.to_string());
+    Evidence { block: receipt.block_number.to(), block_hash, spends_nonce, is_final: false }
 }

@@ -11,7 +11,7 @@ use super::{
     search::Walk,
 };
 use crate::{
-    Asset,
+    Asset, Evidence, Payment,
     facilitator::view::{ChainError, ChainView, Placed, TokenTransfer},
 };
 
@@ -71,6 +71,11 @@ impl ChainView for Node {
         let receipt: Option<Receipt> = self.ask("eth_getTransactionReceipt", json!([transaction])).await?;
         let moved = |log: &Log| log.moved_to(to, asset).is_some_and(|(_, moved)| moved == amount);
         Ok(receipt.is_some_and(|receipt| receipt.status == U64::ONE && receipt.logs.iter().any(moved)))
+    }
+
+    async fn spent_by(&self, payment: &Payment, transaction: &str) -> Result<Option<Evidence>, ChainError> {
+        let Ok(hash) = transaction.parse() else { return Ok(None) };
+        Self::spent_by(self, payment, hash).await.map_err(|why| ChainError(why.to_string()))
     }
 
     async fn transfers(

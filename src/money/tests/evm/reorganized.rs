@@ -3,12 +3,14 @@
 use super::{
     super::{
         node::cancelled,
+        refund::refunding,
         upfront::{closing, delivery, pays, upfront},
     },
     *,
 };
 use crate::{
-    reorganized::{Loss, REORGANIZED},
+    refund::Refunding,
+    reorganized::{Loss, REORGANIZED, Reorganization},
     transactions,
 };
 
@@ -96,7 +98,9 @@ async fn reorganized_payment_that_somebody_else_sends_is_settled_again() {
     assert_eq!(count_reorganized(&*bench.store, 10).await.unwrap(), 0);
     let resettled = gate.resettled(&receipt).await.unwrap().unwrap();
     assert_eq!((resettled.transaction.as_str(), &resettled.former), (TRANSACTION, &vec![transaction.clone()]));
-    assert_eq!(gate.state(&id).await.unwrap().unwrap().transaction.as_deref(), Some(TRANSACTION));
+    let state = gate.state(&id).await.unwrap().unwrap();
+    assert_eq!(state.transaction.as_deref(), Some(TRANSACTION));
+    assert!(matches!(&state.settlement, Some(Reorganization::Settled { former, .. }) if *former == [transaction.clone()]), "{state:?}");
     let told = stored(gate.admit(&terms(), long(), REQUEST).await);
     assert_eq!(&told.body[..], ANSWER);
     assert!(told.settlement.as_ref().unwrap().body.contains(TRANSACTION), "{told:?}");
@@ -120,7 +124,7 @@ async fn authorization_that_is_gone_or_expired_stays_reorganized() {
     let another = paid(&Payer::new(1).address(), PRICE.0);
     for (spent, hours, loss) in [(Some(cancelled()), 0, Loss::Canceled), (Some(another), 0, Loss::UsedElsewhere), (None, 2, Loss::Expired)]
     {
-        let Dropped { bench, node, gate, receipt, transaction, .. } = dropped().await;
+        let Dropped { bench, node, gate, id, receipt, transaction } = dropped().await;
         {
             let mut chain = node.chain.lock().unwrap();
             chain.spent = spent.map(|logs| (99_990, logs));
@@ -136,7 +140,28 @@ async fn authorization_that_is_gone_or_expired_stays_reorganized() {
         look(&bench, &gate, 600).await;
         assert_eq!(node.asked.lock().unwrap().len(), asked, "the host asks no more about it");
         assert!(node.chain.lock().unwrap().pool.is_empty(), "{loss}: it is not sent again");
+        let state = gate.state(&id).await.unwrap().unwrap();
+        let since = settlement.at;
+        assert_eq!(state.settlement, Some(Reorganization::Reorganized { transaction, since, lost: Some(loss) }));
+        assert_eq!(state.without_purchase().settlement, None, "it names the transaction");
+        assert_refund_warns(&bench, &receipt, &loss.to_string()).await;
     }
+}
+
+/// Refunds a receipt, twice with the same transaction, and checks that each answer has a warning with this text.
+async fn assert_refund_warns(bench: &Bench, receipt: &ReceiptId, text: &str) {
+    let asked = Refunding { transaction: Some(format!("0x{:064x}", 7)), ..refunding(receipt.as_str()) };
+    for _ in 0..2 {
+        let given = bench.refunds().give(&asked, None).await.unwrap().public();
+        assert!(given["warning"].as_str().is_some_and(|warning| warning.contains(text)), "{given}");
+    }
+}
+
+/// Regression test: the refund was recorded without a warning.
+#[tokio::test]
+async fn refund_of_a_reorganized_payment_is_warned_of() {
+    let Dropped { bench, receipt, .. } = dropped().await;
+    assert_refund_warns(&bench, &receipt, "its money has not moved again yet").await;
 }
 
 #[tokio::test]
