@@ -8,7 +8,7 @@ use tollhouse_money::{
     binding,
     receipt::{canonical, request_hash},
 };
-use tollhouse_tool::{Mismatch, Runs, TextReader, depth, not_json};
+use tollhouse_tool::{Mismatch, Runs, TextReader, depth, parse_json};
 
 use super::{CallError, digits::told_apart};
 
@@ -127,7 +127,7 @@ fn from_body(body: Bytes) -> Result<(Value, Bytes), CallError> {
     if body.trim_ascii().is_empty() {
         return Ok((json!({}), Bytes::from_static(b"{}")));
     }
-    let value = serde_json::from_slice(&body).map_err(|error| CallError::InvalidJson(not_json(&body, &error)))?;
+    let value = parse_json(&body).map_err(CallError::InvalidJson)?;
     Ok((value, body))
 }
 

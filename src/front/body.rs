@@ -19,7 +19,7 @@ use tollhouse_base::{
     misfit::{self, Misfit},
 };
 use tollhouse_call::CallError;
-use tollhouse_tool::not_json;
+use tollhouse_tool::{has_reserved_key, parse_json};
 
 use super::{fault::Fault, faults::Code, intake::Intake, quota::Share};
 
@@ -201,7 +201,7 @@ fn unsupported(message: impl Into<String>) -> Fault {
 
 /// Parses a body as JSON. A long one is parsed off the runtime's threads.
 pub async fn json(text: &Bytes) -> Result<Bulk, Fault> {
-    let parsed = aside(text.len(), || serde_json::from_slice(text).map_err(|error| not_json(text, &error))).await;
+    let parsed = aside(text.len(), || parse_json(text)).await;
     parsed.map(Bulk::new).map_err(|why| Fault::new(Code::InvalidJson, format!("the body is not JSON: {why}")))
 }
 
@@ -219,7 +219,9 @@ impl From<Verbatim> for Bytes {
 /// Deserializes a body with [`Verbatim`] fields. If that fails, deserializes it again as `Told` to get a readable
 /// error.
 pub async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, Fault> {
-    if let Ok(read) = aside(text.len(), || serde_json::from_slice(text)).await {
+    // A reserved key is reported as for other bodies.
+    let read = || if has_reserved_key(text) { None } else { serde_json::from_slice(text).ok() };
+    if let Some(read) = aside(text.len(), read).await {
         return Ok(read);
     }
     let value = json(text).await?;
@@ -324,6 +326,28 @@ mod tests {
         refused(&[json, ("content-encoding", "identity"), ("content-encoding", "br")], "br");
         refused(&[], "Content-Type");
         assert!(check_call(&headers(&[])).is_ok());
+    }
+
+    /// Regression test: the value that the host checked was not the text that a handler parsed.
+    #[tokio::test]
+    async fn bodies_with_a_reserved_key_are_rejected() {
+        #[derive(Deserialize)]
+        struct Call {
+            #[serde(rename = "input")]
+            _input: Verbatim,
+        }
+        let plain = r#"{"input":{"$serde_json::private::RawValue":"[1,2]"}}"#;
+        let escaped = r#"{"input":[{"\u0024serde_json::private::RawValue":"1"}]}"#;
+        for text in [plain, escaped] {
+            let text = Bytes::from_static(text.as_bytes());
+            let read = json(&text).await.map(|_| ());
+            let verbatim = verbatim::<Call, serde::de::IgnoredAny>(&text, Code::InvalidMember).await.map(|_| ());
+            for fault in [read.unwrap_err(), verbatim.unwrap_err()] {
+                assert!(fault.code() == Code::InvalidJson && fault.message().contains("reserved key"), "{}", fault.message());
+            }
+        }
+        let fine = Bytes::from_static(br#"{"input":{"a":"$serde_json::private::RawValue"}}"#);
+        assert!(verbatim::<Call, serde::de::IgnoredAny>(&fine, Code::InvalidMember).await.is_ok());
     }
 
     #[test]

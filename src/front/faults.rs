@@ -210,7 +210,7 @@ codes! {
     NotReady "not_ready" SERVICE_UNAVAILABLE Host No "the host takes no calls at the moment"
         "ask another host, or again in a moment; `/health/ready` says what is wrong";
     OlderHosts "older_hosts" SERVICE_UNAVAILABLE Host No "a host of an earlier version may serve the store"
-        "retry once all hosts run this version; a host that has just started needs a few seconds to see that";
+        "retry once all hosts run this version; if one of them crashed, a host that starts needs a few seconds to see that";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No
         "a secret of the tool cannot be opened; its host has to see to that";
     AnswerLost "answer_lost" INTERNAL_SERVER_ERROR Host Earlier "the payment was charged, and the answer that it bought is lost"

@@ -8,7 +8,8 @@
 //!
 //! A format that is optional takes only one version. It is written once all hosts that serve the store read it
 //! ([`Replica::may_write`](super::Replica::may_write)); until then rows are written in the old format. The same holds for
-//! additional rows: they are written from the start, and used once all hosts write them.
+//! additional rows: they are written from the start, and used once all hosts write them. A host decides this at its start,
+//! before it takes calls. If an older host serves the store, or may come back to it, the host asks again every few seconds.
 //!
 //! The store records the highest format of its rows. A host that does not read it cannot serve the store, and no host
 //! writes a format that another one serving the store does not read.

@@ -19,6 +19,15 @@ pub async fn readable(store: &dyn Store) -> Result<(), JoinError> {
     are_read(WRITTEN.get(store, &()).await?.as_ref(), OWN.reads)
 }
 
+/// Which leases name the replicas that a new format waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leases {
+    /// The valid ones.
+    Valid,
+    /// Expired ones as well, because their holders may only have lost contact.
+    All,
+}
+
 impl Replica {
     /// Records the formats that this version writes, unless the store or another replica rules them out. Called before
     /// anything is read, and again once others see the lease: of two replicas that start together, one sees the other.
@@ -41,7 +50,7 @@ impl Replica {
                 Err(error) => return Err(error.into()),
             }
         };
-        let Some((id, reads)) = self.who_reads_less(writes).await? else { return Ok(()) };
+        let Some((id, reads)) = self.who_reads_less(writes, Leases::Valid).await? else { return Ok(()) };
         if let Some(before) = before {
             // Nothing has been written yet, so the hosts of the other version can still restart.
             let mut batch = Batch::new();
@@ -55,8 +64,12 @@ impl Replica {
     }
 
     /// Returns whether rows may be written in an optional format. That is so once all replicas read it. From then on the
-    /// store records that it has such rows, so that no replica that cannot read them starts. The answer is no until
-    /// this replica has been in contact for the duration of a lease, because others may have lost contact until then.
+    /// store records that it has such rows, so that no replica that cannot read them starts.
+    ///
+    /// A replica that has just started gets its final answer at once, unless the lease of an older replica is valid or
+    /// has expired. An expired lease counts until this replica has been in contact for the duration of a lease, because
+    /// its holder may have lost contact until then. It does not count if the store has such rows already: its holder
+    /// cannot come back.
     ///
     /// # Errors
     ///
@@ -66,7 +79,8 @@ impl Replica {
         if self.writes(form) {
             return Ok(true);
         }
-        if self.shared && !self.is_steady(self.store.now().await?) || self.who_reads_less(form).await?.is_some() {
+        let Some(leases) = self.leases_to_heed(form).await? else { return Ok(false) };
+        if self.who_reads_less(form, leases).await?.is_some() {
             return Ok(false);
         }
         loop {
@@ -86,7 +100,7 @@ impl Replica {
             }
         }
         // A replica that started meanwhile has read the old record, and its lease exists by now.
-        if self.who_reads_less(form).await?.is_some() {
+        if self.who_reads_less(form, leases).await?.is_some() {
             return Ok(false);
         }
         self.written.fetch_max(form, Ordering::Relaxed);
@@ -113,15 +127,33 @@ impl Replica {
         self.written.load(Ordering::Relaxed) >= form
     }
 
-    /// Returns a live replica that does not read formats up to `number`, with the highest format that it reads.
-    async fn who_reads_less(&self, number: u32) -> Result<Option<(ReplicaId, u32)>, StoreError> {
+    /// Returns which leases name the replicas that this format waits for, or `None` if this replica has no valid lease.
+    async fn leases_to_heed(&self, form: u32) -> Result<Option<Leases>, StoreError> {
+        if !self.shared {
+            return Ok(Some(Leases::Valid));
+        }
+        let now = self.store.now().await?;
+        if self.is_steady(now) {
+            return Ok(Some(Leases::Valid));
+        }
+        let lease = self.contact().lease;
+        if lease.is_none_or(|held| held.until <= now) {
+            return Ok(None);
+        }
+        let is_written = WRITTEN.get(&*self.store, &()).await?.is_some_and(|written| written.up_to >= form);
+        Ok(Some(if is_written { Leases::Valid } else { Leases::All }))
+    }
+
+    /// Returns a replica that does not read formats up to `number`, with the highest format that it reads.
+    async fn who_reads_less(&self, number: u32, leases: Leases) -> Result<Option<(ReplicaId, u32)>, StoreError> {
         if !self.shared {
             return Ok(None);
         }
         let now = self.store.now().await?;
         for (id, lease) in self.leases().await? {
             // A malformed lease is of a later version.
-            if id == self.id || lease.is_none_or(|lease| lease.is_over(now)) {
+            let is_heeded = lease.is_some_and(|lease| leases == Leases::All || !lease.is_over(now));
+            if id == self.id || !is_heeded {
                 continue;
             }
             let reads = self.formats_of(&id).await?;

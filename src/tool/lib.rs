@@ -33,5 +33,5 @@ pub use schema::{
     takes_objects, told,
 };
 pub use slug::{Slug, SlugError};
-pub use unreadable::{Unreadable, not_json};
+pub use unreadable::{Unreadable, has_reserved_key, not_json, parse_json};
 pub use version::{Maker, Version, Via};

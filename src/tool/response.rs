@@ -9,6 +9,8 @@ use serde_json::{
 };
 use tollhouse_base::exact;
 
+use crate::unreadable::has_reserved_key;
+
 /// Path of a response in the body of an upload, and in the answer with a tool's handler.
 const PATH: [&str; 2] = ["handler", "response"];
 
@@ -30,12 +32,13 @@ impl StaticResponse {
 
     /// Takes the response out of the body of an upload. The rest has `0` in its place.
     ///
-    /// Returns `None` if there is none, or if the body is not JSON.
+    /// Returns `None` if there is none, if the body is not JSON, or if the response has a [reserved
+    /// key](has_reserved_key), with which the body is rejected.
     #[must_use]
     pub fn cut(body: &[u8]) -> Option<(Vec<u8>, Self)> {
         let (rest, json) = exact::cut(body, &PATH)?;
         // Null is no response.
-        if json.get() == "null" { None } else { Some((rest, Self::of(json).ok()?)) }
+        if json.get() == "null" || has_reserved_key(json.get().as_bytes()) { None } else { Some((rest, Self::of(json).ok()?)) }
     }
 
     fn of(json: &RawValue) -> Result<Self, Error> {
@@ -171,7 +174,8 @@ mod tests {
         let body = format!("{{\"slug\":\"a\",\"handler\":{{\"response\":{SPACED}}},\"title\":\"A\"}}");
         let (rest, response) = StaticResponse::cut(body.as_bytes()).unwrap();
         assert_eq!((response.text(), rest.len()), (TEXT, body.len()));
-        for none in ["{", "{}", r#"{"handler":1}"#, r#"{"handler":{"source":""}}"#, r#"{"handler":{"response":null}}"#] {
+        let reserved = r#"{"handler":{"response":{"$serde_json::private::RawValue":"[1]"}}}"#;
+        for none in ["{", "{}", r#"{"handler":1}"#, r#"{"handler":{"source":""}}"#, r#"{"handler":{"response":null}}"#, reserved] {
             assert!(StaticResponse::cut(none.as_bytes()).is_none(), "{none}");
         }
         let Value::Object(read) = WithResponse::read(body.as_bytes()).unwrap() else { panic!("{body}") };

@@ -1,4 +1,16 @@
-//! Explains why a result is valid JSON only for JavaScript.
+//! Parses JSON that other programs read too, and explains why a text is valid JSON only for some of them.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::Value;
+
+/// The start of the keys with which the parser marks values for itself. It reads
+/// `{"$serde_json::private::RawValue":"[1]"}` as `[1]`, unlike a handler that parses the same text.
+const RESERVED: &str = "$serde_json::private";
 
 /// Number of levels of arrays and objects that the parser reads.
 const MAX_LEVELS: usize = 127;
@@ -23,8 +35,8 @@ pub enum Unreadable {
         /// Its position in the line in bytes, from 1.
         column: usize,
     },
-    /// An object that begins with a key that the parser reserves for itself.
-    #[error("an object in it begins with the reserved key `$serde_json::private::RawValue`")]
+    /// An object with a key that the parser reserves for itself.
+    #[error("an object in it has a reserved key, which begins with `{}`", RESERVED)]
     ReservedKey,
     /// It claims to be JSON but is not.
     #[error("it says that it is JSON, and is not")]
@@ -32,11 +44,24 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
+    /// Parses JSON that a handler returned.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not read. A reserved key is an error even where the parser accepts it.
+    pub fn parse(json: &[u8]) -> Result<Value, Self> {
+        match serde_json::from_slice(json) {
+            Ok(_) if has_reserved_key(json) => Err(Self::ReservedKey),
+            Ok(value) => Ok(value),
+            Err(error) => Err(Self::why(json, &error)),
+        }
+    }
+
     /// Returns why `json` could not be parsed as a [`serde_json::Value`], given the parser's `error`.
     #[must_use]
     pub fn why(json: &[u8], error: &serde_json::Error) -> Self {
         // Skipping a value checks its syntax without interpreting it.
-        if serde_json::from_slice::<serde::de::IgnoredAny>(json).is_err() {
+        if serde_json::from_slice::<IgnoredAny>(json).is_err() {
             return Self::NotJson;
         }
         // Every type of JSON fits a `Value`, so only the reserved key has a wrong one.
@@ -66,6 +91,91 @@ fn place(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     (1 + before.iter().filter(|byte| **byte == b'\n').count(), 1 + at - line_start)
+}
+
+/// Parses JSON from a client.
+///
+/// # Errors
+///
+/// An explanation for the client. A reserved key is an error even where the parser accepts it.
+pub fn parse_json(text: &[u8]) -> Result<Value, String> {
+    match serde_json::from_slice(text) {
+        Ok(_) if has_reserved_key(text) => Err(Unreadable::ReservedKey.to_string()),
+        Ok(value) => Ok(value),
+        Err(error) => Err(not_json(text, &error)),
+    }
+}
+
+/// Returns whether an object in a JSON text has a reserved key, at any depth. Texts in which the key can be neither as it
+/// is nor escaped are not parsed for this.
+#[must_use]
+pub fn has_reserved_key(json: &[u8]) -> bool {
+    let may_be_reserved = |(at, byte): (usize, &u8)| match byte {
+        b'$' => json[at..].starts_with(RESERVED.as_bytes()),
+        // All characters of the key are ASCII.
+        b'\\' => matches!(&json[at..], [_, b'u', b'0', b'0', b'2'..=b'7', ..]),
+        _ => false,
+    };
+    // `NoReservedKey` accepts all types of JSON, so only the key is an error of this kind.
+    json.iter().enumerate().any(may_be_reserved) && serde_json::from_slice::<NoReservedKey>(json).is_err_and(|error| error.is_data())
+}
+
+/// A JSON value whose objects have no reserved key.
+struct NoReservedKey;
+
+impl<'de> Deserialize<'de> for NoReservedKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Keys)
+    }
+}
+
+/// Reads the keys of a [`NoReservedKey`].
+struct Keys;
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = NoReservedKey;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON without reserved keys")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<NoReservedKey, A::Error> {
+        while items.next_element::<NoReservedKey>()?.is_some() {}
+        Ok(NoReservedKey)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<NoReservedKey, A::Error> {
+        while let Some((key, NoReservedKey)) = fields.next_entry::<String, NoReservedKey>()? {
+            if key.starts_with(RESERVED) {
+                return Err(A::Error::custom("a reserved key"));
+            }
+        }
+        Ok(NoReservedKey)
+    }
 }
 
 /// Explains why a text from a client is not JSON, and where, given the parser's `error`.
@@ -115,9 +225,46 @@ fn has_half_a_pair(json: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
+
+    /// Regression test: the parser read `{"$serde_json::private::RawValue":"[1,2]"}` as `[1,2]`.
+    #[test]
+    fn reserved_keys_are_rejected_wherever_they_are() {
+        let escaped = "$serde_json::private::RawValue".bytes().map(|byte| format!("\\u{byte:04X}")).collect::<Vec<_>>().concat();
+        let keys = [
+            "$serde_json::private::RawValue",
+            "$serde_json::private::Number",
+            r"\u0024serde_json::private::RawValue",
+            r"$serde\u005fjson::private::RawValue",
+            r"$serde_json::private\u003A:RawValue",
+            escaped.as_str(),
+        ];
+        for key in keys {
+            let first = format!(r#"{{"{key}":"[1,2]"}}"#);
+            let last = format!(r#"{{"a":1,"{key}":"[1,2]"}}"#);
+            for object in [first, last] {
+                for text in [object.clone(), format!(r#"[1.5,{{"a":[null,true,-1,"é",{object}]}}]"#)] {
+                    assert_eq!(Unreadable::parse(text.as_bytes()), Err(Unreadable::ReservedKey), "{text}");
+                    let why = parse_json(text.as_bytes()).unwrap_err();
+                    assert!(why.contains("reserved key, which begins with `$serde_json::private`"), "{why}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_reserved_keys_are_rejected() {
+        for text in [
+            r#"{"a":"$serde_json::private::RawValue"}"#,
+            r#"{"a":"{\"$serde_json::private::RawValue\":\"[1,2]\"}"}"#,
+            r#"["\u0024serde_json::private::RawValue",{"\u0041":-1.5e3}]"#,
+            r#"{"\\u0024serde_json::private::RawValue":"[1,2]"}"#,
+            r#"{"serde_json::private":1,"$serde":"\u0020"}"#,
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!((parse_json(text.as_bytes()), Unreadable::parse(text.as_bytes())), (Ok(value.clone()), Ok(value)), "{text}");
+        }
+    }
 
     #[test]
     fn what_others_do_not_read_is_told_by_its_kind() {

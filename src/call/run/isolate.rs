@@ -290,7 +290,7 @@ async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
             Produced::check(live, status, headers, body, None)
         }
         ReplyBody::Json(body) => {
-            let value = serde_json::from_slice(&body).map_err(|error| CallError::Unreadable(Unreadable::why(&body, &error)))?;
+            let value = Unreadable::parse(&body).map_err(CallError::Unreadable)?;
             if depth(&value) as u64 > limits.output_depth {
                 return Err(CallError::Stopped(StopReason::OutputDepth { limit: limits.output_depth }));
             }

@@ -35,6 +35,10 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
         assert_eq!(&*read(body(blank)).await.unwrap().text, b"{}");
     }
     assert!(matches!(read(body(b"{")).await, Err(CallError::InvalidJson(_))));
+    let mut long = live.clone();
+    long.endpoint.limits.input_bytes = 100;
+    let reserved = body(br#"{"$serde_json::private::RawValue":"[1,2]"}"#).read(&long).await;
+    assert!(matches!(reserved, Err(CallError::InvalidJson(why)) if why.contains("reserved key")), "a handler would read another value");
     // A JavaScript handler parses the text itself.
     let js = Live { runs: Runs::Js, ..live.clone() };
     assert_eq!(body(br#"{"a": 1}"#).read(&js).await.unwrap().0.value, Value::Null);

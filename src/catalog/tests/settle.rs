@@ -54,3 +54,16 @@ async fn tool_is_charged_before_it_runs_once_no_older_host_serves_the_store() {
     let again = older.follow(Arc::new(Nothing)).await.unwrap_err();
     assert!(matches!(again, JoinError::Later { .. }), "{again}");
 }
+
+/// Regression test: on a store that hosts can share, this was refused for three seconds after the start.
+#[tokio::test]
+async fn host_that_has_just_started_publishes_a_tool_that_is_charged_before_it_runs() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(Timestamp(1_800_000_000_000))));
+    let own = Replica::new(Arc::clone(&store));
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = catalog_in(&folder, store, CatalogRoom::default(), Arc::clone(&own)).await;
+    own.follow(Arc::new(Nothing)).await.unwrap();
+    let mut upfront = draft("upfront");
+    upfront.settle = SettleTime::Before;
+    catalog.create(upfront, Owner::Platform, By::Admin).await.unwrap();
+}

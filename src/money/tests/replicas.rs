@@ -222,6 +222,21 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     assert_eq!(held, 0, "nothing is kept of who has nothing under way");
 }
 
+/// Regression test: in the first seconds of its hosts, one balance paid for a run at each of them.
+#[tokio::test]
+async fn hosts_that_have_just_started_share_held_balances() {
+    let (one, other) = two().await;
+    for bench in [&one, &other] {
+        // As at the start of a host.
+        bench.replica.write_what_all_read().await.unwrap();
+    }
+    let payer = Payer::new(9);
+    one.ledger.faucet(&payer.address(), PRICE).await.unwrap();
+    let first = one.run(payer.pays(1)).await;
+    assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));
+    first.release().await;
+}
+
 #[tokio::test]
 async fn held_balance_is_released_once_a_payment_before_the_run_is_settled() {
     let (one, other, payer) = holding(1).await;

@@ -108,6 +108,40 @@ async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it()
     assert!(new.may_write(5).await.unwrap(), "it is known from now on");
 }
 
+/// Regression test: for three seconds after its start, a host wrote no optional format, even without older hosts.
+#[tokio::test(start_paused = true)]
+async fn host_that_starts_beside_no_older_one_writes_an_optional_format_at_once() {
+    let (store, _) = shared();
+    let left = of(&store, BEFORE);
+    let _holds = starts(&left).await.unwrap();
+    left.leave().await;
+    let (first, second) = (of(&store, BETWEEN), of(&store, BETWEEN));
+    assert!(!first.may_write(5).await.unwrap(), "it has no lease yet");
+    let _held = (starts(&first).await.unwrap(), starts(&second).await.unwrap());
+    for host in [&second, &first] {
+        assert!(host.may_write(5).await.unwrap());
+    }
+    assert_eq!(WRITTEN.get(&*store, &()).await.unwrap(), Some(Formats { up_to: 5 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_that_starts_after_an_older_one_crashed_waits_only_if_that_one_can_come_back() {
+    let (store, clock) = shared();
+    let old = of(&store, BEFORE);
+    let _holds = starts(&old).await.unwrap();
+    old.stop().await;
+    clock.set(NOW.plus_millis(2 * LEASE_MS));
+    let (first, second) = (of(&store, BETWEEN), of(&store, BETWEEN));
+    let _held = starts(&first).await.unwrap();
+    assert!(!first.may_write(5).await.unwrap(), "the older one may come back");
+    stays(&first, &clock).await;
+    assert!(first.may_write(5).await.unwrap());
+    let _held = starts(&second).await.unwrap();
+    assert!(second.may_write(5).await.unwrap());
+    let late = old.renew().await.unwrap_err();
+    assert!(matches!(late, JoinError::Later { written: 5, reads: 4 }), "{late}");
+}
+
 /// A host of the previous version starts just after the new one has looked at who serves and recorded what it will
 /// write.
 #[tokio::test(start_paused = true)]
