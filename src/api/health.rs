@@ -98,7 +98,7 @@ pub struct GasHealth {
     pub reverted_last_hour: u64,
     /// Maximum gas per hour. Null if there is no limit.
     pub limit_per_hour: Option<u64>,
-    /// Its cost since the process started, in wei.
+    /// Cost, in wei, of the gas since the process started and in the hour before it.
     pub burned_wei: String,
 }
 

@@ -169,8 +169,8 @@ struct OpenRun {
     burned: Vec<CountedGas>,
     /// Held because the money may still move.
     purse: Option<PurseHold>,
-    /// Held because gas may still be burned.
-    _gas: Option<GasHold>,
+    /// Held because gas may still be burned. `None` once burned gas is counted.
+    gas: Option<GasHold>,
 }
 
 /// The parts of a reservation.

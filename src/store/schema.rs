@@ -76,7 +76,7 @@ tables! {
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
     /// Gas burned by settlements that paid nothing, gas of underpaid ones, and the number of reverted ones, per five
     /// minutes: by payer, caller's address, builder, and in total. Also the payments whose burned gas was counted, with
-    /// the parties for which it was.
+    /// the parties for which it was, and what gas cost.
     BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has gone by");
     /// Payers with a settlement in the host's own transaction, per week: payer, `/`, tool.
     CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");

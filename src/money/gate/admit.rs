@@ -12,7 +12,7 @@ use super::{
     gas::{GasCaller, GasRefusal, cover::GasCover},
     record::{Record, Tail},
     slowed::Slowed,
-    throttle::{Funds, Running},
+    throttle::{Funds, Running, Standing},
 };
 use crate::{
     Begun, Credit, CreditOffer, Offered, Payment, PaymentId, Refusal, SettleOutcome, State, Terms, Verdict, WireVersion,
@@ -70,7 +70,7 @@ impl Gate {
             builder: terms.owner.share().to_owned(),
             from: request.from,
             funds: Funds::Balance,
-            is_customer: false,
+            standing: Standing::New,
         };
         // The payer is not verified yet, so no slot is taken before.
         if let Err(slowed) = self.throttle.check(&running) {
@@ -98,7 +98,9 @@ impl Gate {
         if balance.is_none() {
             running.funds = Funds::Untold;
         }
-        running.is_customer = payment.tried_gas().is_some() && self.is_customer(&running).await?;
+        if payment.tried_gas().is_some() {
+            running.standing = self.standing(&running).await?;
+        }
         let tail = Tail::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
         let _alone = self.twin(&id).await;
         let held = match self.hold(running, &payment, balance) {
@@ -129,7 +131,9 @@ impl Gate {
     /// Takes the shares of all limits that a run with this payment needs.
     fn hold(&self, running: Running, payment: &Payment, balance: Option<u128>) -> Result<Held, Refusal> {
         let tried = payment.tried_gas();
-        let caller = || GasCaller::new(&running, self.gas_cover(payment));
+        // It decides whether the payer's earlier payments cover this run too.
+        let place = self.throttle.begin(running).map_err(slowed_by)?;
+        let caller = || GasCaller::new(&place.running, self.gas_cover(payment));
         let gas = tried.map(|tried| self.gas.hold(caller(), tried)).transpose().map_err(|refused| match refused {
             GasRefusal::Slowed(slowed) => slowed_by(slowed),
             GasRefusal::Spent { wait } => {
@@ -137,7 +141,6 @@ impl Gate {
                 Refusal::GasSpent { wait }
             }
         })?;
-        let place = self.throttle.begin(running).map_err(slowed_by)?;
         let purse = balance.map(|balance| self.purses.hold(payment, balance)).transpose().map_err(slowed_by)?;
         Ok(Held { place, purse, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
     }
@@ -235,7 +238,7 @@ impl Gate {
             // A credit is bounded by its minted amount, whatever address it is used from.
             from: None,
             funds: Funds::Credit,
-            is_customer: false,
+            standing: Standing::New,
         };
         self.throttle.check(&running).map_err(slowed_by)?;
         let means = Means::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);

@@ -133,7 +133,7 @@ impl Gate {
             SettleOutcome::Lost(why) if !self.is_overdue(record) => self.settle_again(id, record, &payment, why).await,
             outcome => outcome,
         };
-        if let Some(burned) = facilitator.take_burned(id).filter(|_| !matches!(outcome, SettleOutcome::Settled(_))) {
+        if let Some(burned) = facilitator.take_burned(id) {
             self.count_burned(&payment, burned).await;
         }
         if let Some(used) = facilitator.take_used(id) {

@@ -3,17 +3,22 @@
 //! If the host sends transactions itself, a reverted one costs its gas key and moves nothing. A successful one can cost
 //! more than it pays, because a payer that is a contract chooses how much gas its signature takes. Burned gas, and gas
 //! beyond an ordinary settlement ([`BurnedGas::ORDINARY`]), counts for an hour: per payer, per caller's address, per
-//! builder whose tool was run, and in total, over all hosts of a store. A payer that is a contract can behave
-//! differently in the transaction than in the simulation. So the gas limits of its runs in flight count too.
+//! builder whose tool was run, and in total, over all hosts of a store. What runs in flight can burn counts too: the gas
+//! limit of a payer that is a contract, because it can behave differently in the transaction than in the simulation, and
+//! the gas of an ordinary revert for others.
 //!
 //! A settlement of less than the least amount ([`PaymentConfig::least_settlement`](crate::PaymentConfig)) is underpaid:
 //! its gas costs more than it brings. That gas is counted separately, and limits only underpaid runs. So tiny prices cost
 //! the host no more than the limits, and do not delay payers of normal prices.
 //!
-//! Nobody can close a tool to its customers by burning gas: payers who have not paid for the tool can use only half of
-//! the limits per builder and in total, and contracts among them a quarter.
+//! A payer may have few reverted settlements in an hour ([`GasLimits::reverts`]). If it has more runs in flight, and its
+//! earlier paid runs do not cover them, their settlements wait for each other, so that no more can be reverted.
+//!
+//! Nobody can close a tool to its customers by burning gas. Per builder and in total, new payers have a pool of their own
+//! of half the limit. Even if they burn more than that, it does not count against the other half ([`Pool`]).
 
 pub(super) mod cover;
+mod held;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -21,7 +26,7 @@ mod tests;
 use std::{
     collections::HashMap,
     net::IpAddr,
-    num::{NonZeroU32, NonZeroU64},
+    num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -33,16 +38,13 @@ use tollhouse_telemetry::counted::BURNED_GAS;
 use self::cover::GasCover;
 use super::{
     recent::{Moment, Recent},
-    slowed::{Bound, Slowed},
-    throttle::Running,
+    slowed::Slowed,
+    throttle::{Running, Standing},
 };
-use crate::{BurnedGas, GasLimits, SettlementGas, x402::offer::TriedGas};
+use crate::{BurnedGas, GasLimits, SettlementGas};
 
 /// The time for which burned gas and reverted settlements count.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
-
-/// When a retry is worthwhile if only runs in flight exceed the limit.
-const SOON: Duration = Duration::from_secs(1);
 
 /// Number of excuses for an address, as a multiple of those for a payer: payers behind one address share it, and new
 /// payers cost nothing.
@@ -59,18 +61,21 @@ pub(super) struct Burner {
     pub(super) from: Option<IpAddr>,
     /// The builder's share name, or `None` if it is no longer known.
     pub(super) builder: Option<String>,
+    /// The payer's standing. It decides which pool the gas counts for.
+    pub(super) standing: Standing,
 }
 
 impl From<&Running> for Burner {
     fn from(running: &Running) -> Self {
-        Self { payer: running.payer.clone(), from: running.from, builder: Some(running.builder.clone()) }
+        let builder = Some(running.builder.clone());
+        Self { payer: running.payer.clone(), from: running.from, builder, standing: running.standing }
     }
 }
 
 impl Burner {
     /// Constructs the parties of a settlement of which only the payer is known.
     pub(super) fn of_payer(payer: String) -> Self {
-        Self { payer, from: None, builder: None }
+        Self { payer, from: None, builder: None, standing: Standing::New }
     }
 }
 
@@ -88,18 +93,17 @@ pub(super) struct CountedGas {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GasCaller {
     burner: Burner,
-    is_customer: bool,
     cover: GasCover,
 }
 
 impl GasCaller {
     pub(super) fn new(running: &Running, cover: GasCover) -> Self {
-        Self { burner: running.into(), is_customer: running.is_customer, cover }
+        Self { burner: running.into(), cover }
     }
 
-    /// Returns the caller of a settlement that is sent again. It has paid before, and its address is no longer known.
+    /// Returns the caller of a settlement that is sent again.
     pub(super) fn again(burner: Burner) -> Self {
-        Self { burner, is_customer: true, cover: GasCover::Full }
+        Self { burner, cover: GasCover::Full }
     }
 }
 
@@ -125,7 +129,17 @@ struct Burned {
     /// Gas that the settlements of underpaid runs in flight will use.
     held_underpaid: u64,
     /// Number of runs in flight.
-    runs: u32,
+    runs: u64,
+    /// Number of a payer's settlements in flight that no earlier paid run covers.
+    settling: u64,
+}
+
+/// The counts of payers of one kind, by builder and in total. What new payers burn counts in one pool, what customers burn
+/// in another. Gas of underpaid settlements counts in the customers' pool only for payers who have been customers for long.
+#[derive(Debug, Default)]
+struct Pool {
+    builders: HashMap<String, Burned>,
+    all: Burned,
 }
 
 /// Counts that were not sent to other hosts or not written to the store yet.
@@ -144,16 +158,16 @@ struct Pending {
 struct State {
     payers: HashMap<String, Burned>,
     addresses: HashMap<String, Burned>,
-    builders: HashMap<String, Burned>,
-    all: Burned,
+    newcomers: Pool,
+    customers: Pool,
     /// Counts to send to other hosts and to write to the store.
     pending: Pending,
     /// Whether the store was read and is being written.
     is_open: bool,
     /// Whether the host has ever settled with its own gas.
     is_used: bool,
-    /// Cost of the gas burned since the start, that of underpaid settlements included, in the smallest unit of the native
-    /// currency.
+    /// Cost of the gas burned since the start and in the hour before it, that of underpaid settlements included, in the
+    /// smallest unit of the native currency.
     wei: u128,
 }
 
@@ -165,6 +179,8 @@ pub(super) struct GasMeter {
     state: Mutex<State>,
     /// Notified when there is something to write.
     changed: Arc<Notify>,
+    /// Notified when a settlement has ended that others may wait for.
+    ended: Notify,
 }
 
 /// Gas that a run in flight may burn. It counts until it is dropped.
@@ -172,87 +188,25 @@ pub(super) struct GasMeter {
 pub(super) struct GasHold {
     meter: Arc<GasMeter>,
     burner: Burner,
+    held: HeldGas,
+    /// Whether it counts among the payer's settlements in flight.
+    is_settling: bool,
+}
+
+/// Amounts of gas that a run in flight holds.
+#[derive(Debug, Clone, Copy)]
+struct HeldGas {
+    /// Gas that it may burn.
     gas: u64,
+    /// The part of it that counts for its payer.
+    of_payer: u64,
+    /// Gas that its settlement will use, if that is underpaid.
     underpaid: u64,
 }
 
 impl GasMeter {
     pub(super) fn new(limits: GasLimits) -> Arc<Self> {
-        Arc::new(Self { limits, begun: Instant::now(), state: Mutex::default(), changed: Arc::default() })
-    }
-
-    /// Admits a run whose settlement needs this gas, and counts the gas until the hold is dropped.
-    pub(super) fn hold(self: &Arc<Self>, caller: GasCaller, tried: TriedGas) -> Result<GasHold, GasRefusal> {
-        let (mut state, now) = (self.state(), self.now());
-        let GasCaller { burner, is_customer, cover } = caller;
-        let of = |burned: Option<&Burned>| burned.copied().unwrap_or_default();
-        let of_payer = of(state.payers.get(&burner.payer));
-        let of_address = of(burner.from.and_then(|from| state.addresses.get(&from.to_string())));
-        let of_builder = of(burner.builder.as_ref().and_then(|id| state.builders.get(id)));
-        // A payment signed by a key fails only if its money has moved meanwhile, and then early.
-        let gas = if tried.by_contract { tried.limit } else { 0 };
-        let slowed = |bound, most: u64, wait| {
-            let most = NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN);
-            Err(GasRefusal::Slowed(Slowed { bound, most, window: WINDOW, wait }))
-        };
-        if let Some(reverts) = self.limits.reverts.filter(|most| of_payer.reverts.total(now) >= u64::from(most.get())) {
-            return slowed(Bound::Reverts, reverts.get().into(), of_payer.reverts.wait(now).unwrap_or(SOON));
-        }
-        if let Some((most, wait)) = self.limits.of_payer.and_then(|most| of_payer.beyond(most.get(), gas, now)) {
-            return slowed(Bound::PayerGas, most, wait);
-        }
-        let limit_of_address = self.limits.of_address.filter(|_| !is_customer);
-        if let Some((most, wait)) = limit_of_address.and_then(|most| of_address.beyond(most.get(), gas, now)) {
-            return slowed(Bound::AddressGas, most, wait);
-        }
-        let part = |most: NonZeroU64| part(most, tried.by_contract, is_customer);
-        if let Some(whole) = self.limits.of_builder
-            && let Some((most, wait)) = of_builder.beyond(part(whole), gas, now)
-        {
-            let is_closed = is_customer || of_builder.gas.total(now) >= whole.get();
-            return slowed(if is_closed { Bound::OwnerGas } else { Bound::NewPayers }, most, wait);
-        }
-        if let Some(whole) = self.limits.of_all
-            && let Some((most, wait)) = state.all.beyond(part(whole), gas, now)
-        {
-            let is_closed = is_customer || tried.by_contract || state.all.gas.total(now) >= whole.get();
-            return if is_closed { Err(GasRefusal::Spent { wait }) } else { slowed(Bound::NewPayers, most, wait) };
-        }
-        let is_underpaid = cover.is_limited(of_payer.underpaid.total(now) > 0);
-        if is_underpaid {
-            let limits = [
-                (self.limits.of_payer.map(NonZeroU64::get), &of_payer),
-                (limit_of_address.map(NonZeroU64::get), &of_address),
-                (self.limits.of_builder.map(part), &of_builder),
-                (self.limits.of_all.map(part), &state.all),
-            ];
-            let beyond = limits.into_iter().find_map(|(most, used)| used.beyond_underpaid(most?, tried.limit, now));
-            if let Some((most, wait)) = beyond {
-                return slowed(Bound::Underpaid, most, wait);
-            }
-        }
-        let underpaid = if is_underpaid && !tried.by_contract { tried.limit } else { 0 };
-        state.is_used = true;
-        state.change(&burner, now, |burned| (burned.held, burned.runs) = (burned.held.saturating_add(gas), burned.runs + 1));
-        if underpaid > 0 {
-            state.change_all(&burner, now, |burned| burned.held_underpaid = burned.held_underpaid.saturating_add(underpaid));
-        }
-        drop(state);
-        Ok(GasHold { meter: Arc::clone(self), burner, gas, underpaid })
-    }
-
-    /// Returns whether so much gas was burned that the limits depend on who has paid for a tool of this builder before.
-    pub(super) fn keeps_to_customers(&self, burner: &Burner) -> bool {
-        let (state, now) = (self.state(), self.now());
-        let is_high = |most: Option<NonZeroU64>, of: &Burned| {
-            let underpaid = of.underpaid.total(now).saturating_add(of.held_underpaid);
-            most.is_some_and(|most| of.gas.total(now).saturating_add(underpaid) >= most.get() / 4)
-        };
-        let of_builder = burner.builder.as_ref().and_then(|id| state.builders.get(id));
-        let of_address = burner.from.and_then(|from| state.addresses.get(&from.to_string()));
-        is_high(self.limits.of_all, &state.all)
-            || of_builder.is_some_and(|burned| is_high(self.limits.of_builder, burned))
-            || of_address.is_some_and(|burned| is_high(self.limits.of_address, burned))
+        Arc::new(Self { limits, begun: Instant::now(), state: Mutex::default(), changed: Arc::default(), ended: Notify::new() })
     }
 
     /// Returns whether the host has ever settled with its own gas.
@@ -282,8 +236,8 @@ impl GasMeter {
         if is_underpaid && ordinary.gas > 0 {
             let (mut state, now) = (self.state(), self.now());
             state.wei = state.wei.saturating_add(ordinary.wei);
-            state.change_all(burner, now, |of| of.underpaid.add(ordinary.gas, now));
-            state.pending.underpaid(burner, ordinary.gas);
+            state.change_all(burner, burner.standing.is_regular(), now, |of| of.underpaid.add(ordinary.gas, now));
+            state.pending.underpaid(burner, ordinary);
             self.changed.notify_one();
         }
     }
@@ -292,11 +246,11 @@ impl GasMeter {
     fn count(&self, burner: &Burner, burned: BurnedGas, reverts: u64) -> Moment {
         let (mut state, now) = (self.state(), self.now());
         state.wei = state.wei.saturating_add(burned.wei);
-        state.change_all(burner, now, |of| {
+        state.change_all(burner, burner.standing.is_customer(), now, |of| {
             of.gas.add(burned.gas, now);
             of.reverts.add(reverts, now);
         });
-        state.pending.burned(burner, burned.gas, reverts);
+        state.pending.burned(burner, burned, reverts);
         self.changed.notify_one();
         now
     }
@@ -309,7 +263,8 @@ impl GasMeter {
     pub(super) fn excuse(&self, counted: CountedGas) {
         let (mut state, now) = (self.state(), self.now());
         let CountedGas { mut burner, gas, at } = counted;
-        let State { payers, addresses, builders, pending, .. } = &mut *state;
+        let State { payers, addresses, newcomers, customers, pending, .. } = &mut *state;
+        let pool = if burner.standing.is_customer() { customers } else { newcomers };
         let most = self.limits.reverts.map(NonZeroU32::get);
         let payer = entry(payers, &burner.payer, now);
         if !payer.excuse(most, now) {
@@ -321,7 +276,7 @@ impl GasMeter {
         if address.is_none() {
             burner.from = None;
         }
-        let builder = burner.builder.as_ref().and_then(|id| builders.get_mut(id));
+        let builder = burner.builder.as_ref().and_then(|id| pool.builders.get_mut(id));
         for of in [Some(payer), builder, address].into_iter().flatten() {
             of.gas.take_back_of(gas, at, now);
             of.reverts.take_back_of(1, at, now);
@@ -332,7 +287,8 @@ impl GasMeter {
 
     /// Returns the gas burned in the last hour.
     pub(super) fn last_hour(&self) -> u64 {
-        self.state().all.gas.total(self.now())
+        let now = self.now();
+        self.state().sum(|of| of.gas.total(now))
     }
 
     /// Returns whether more than half of the total limit is used.
@@ -342,16 +298,17 @@ impl GasMeter {
 
     /// Returns whether underpaid settlements have used more than half of the total limit.
     pub(super) fn is_underpaid_high(&self) -> bool {
-        self.limits.of_all.is_some_and(|most| self.state().all.underpaid.total(self.now()) > most.get() / 2)
+        let now = self.now();
+        self.limits.of_all.is_some_and(|most| self.state().sum(|of| of.underpaid.total(now)) > most.get() / 2)
     }
 
     /// Returns the status for operators.
     pub(super) fn status(&self) -> Value {
         let (state, now) = (self.state(), self.now());
         json!({
-            "burnedLastHour": state.all.gas.total(now),
-            "underpaidLastHour": state.all.underpaid.total(now),
-            "revertedLastHour": state.all.reverts.total(now),
+            "burnedLastHour": state.sum(|of| of.gas.total(now)),
+            "underpaidLastHour": state.sum(|of| of.underpaid.total(now)),
+            "revertedLastHour": state.sum(|of| of.reverts.total(now)),
             "limitPerHour": self.limits.of_all,
             "burnedWei": state.wei.to_string(),
         })
@@ -368,15 +325,20 @@ impl GasMeter {
     pub(super) fn burned_by(&self, burner: &Burner) -> [u64; 3] {
         let (state, now) = (self.state(), self.now());
         let address = burner.from.and_then(|from| state.addresses.get(&from.to_string()));
-        let builder = burner.builder.as_ref().and_then(|id| state.builders.get(id));
-        [state.payers.get(&burner.payer), address, builder].map(|of| of.map_or(0, |of| of.gas.total(now)))
+        let of_builder = |pool: &Pool| burner.builder.as_ref().and_then(|id| pool.builders.get(id)).copied();
+        let builder = [of_builder(&state.newcomers), of_builder(&state.customers)];
+        let gas = |of: Option<Burned>| of.map_or(0, |of| of.gas.total(now));
+        let payer = state.payers.get(&burner.payer).copied();
+        [gas(payer), gas(address.copied()), builder.into_iter().map(gas).sum()]
     }
 
     /// Forgets parties that have burned nothing for an hour.
     pub(super) fn forget_quiet(&self) {
         let (mut state, now) = (self.state(), self.now());
-        let State { payers, addresses, builders, .. } = &mut *state;
-        [payers, addresses, builders].into_iter().for_each(|of| of.retain(|_, burned| burned.counts(now)));
+        let State { payers, addresses, newcomers, customers, .. } = &mut *state;
+        [payers, addresses, &mut newcomers.builders, &mut customers.builders]
+            .into_iter()
+            .for_each(|of| of.retain(|_, burned| burned.counts(now)));
     }
 
     fn now(&self) -> Moment {
@@ -394,21 +356,32 @@ impl GasMeter {
 }
 
 impl State {
-    /// Changes the counts of a payer, of a builder, and in total.
-    fn change(&mut self, burner: &Burner, now: Moment, change: impl Fn(&mut Burned)) {
-        change(&mut self.all);
-        change(entry(&mut self.payers, &burner.payer, now));
+    /// Returns the counts of customers or of new payers.
+    fn pool(&mut self, is_of_customers: bool) -> &mut Pool {
+        if is_of_customers { &mut self.customers } else { &mut self.newcomers }
+    }
+
+    /// Changes the counts of a builder and in total, those of customers or those of new payers.
+    fn change_pool(&mut self, burner: &Burner, is_of_customers: bool, now: Moment, change: impl Fn(&mut Burned)) {
+        let pool = self.pool(is_of_customers);
+        change(&mut pool.all);
         if let Some(builder) = &burner.builder {
-            change(entry(&mut self.builders, builder, now));
+            change(entry(&mut pool.builders, builder, now));
         }
     }
 
-    /// Changes the counts of all parties, the caller's address included, and in total.
-    fn change_all(&mut self, burner: &Burner, now: Moment, change: impl Fn(&mut Burned)) {
-        self.change(burner, now, &change);
+    /// Changes the counts of all parties and in total.
+    fn change_all(&mut self, burner: &Burner, is_of_customers: bool, now: Moment, change: impl Fn(&mut Burned)) {
+        self.change_pool(burner, is_of_customers, now, &change);
+        change(entry(&mut self.payers, &burner.payer, now));
         if let Some(from) = burner.from {
             change(entry(&mut self.addresses, &from.to_string(), now));
         }
+    }
+
+    /// Returns a count in total, of new payers and customers together.
+    fn sum(&self, count: impl Fn(&Burned) -> u64) -> u64 {
+        count(&self.newcomers.all).saturating_add(count(&self.customers.all))
     }
 }
 
@@ -416,8 +389,8 @@ impl State {
 fn entry<'a>(of: &'a mut HashMap<String, Burned>, key: &str, now: Moment) -> &'a mut Burned {
     if of.len() >= MAX_KEYS && !of.contains_key(key) {
         of.retain(|_, burned| burned.counts(now));
-        let used = |burned: &Burned| burned.gas.total(now).saturating_add(burned.underpaid.total(now));
-        let least = of.iter().min_by_key(|(_, burned)| (burned.runs, burned.held_underpaid, used(burned))).map(|(key, _)| key.clone());
+        let weight = |burned: &Burned| (burned.runs, burned.held_underpaid, burned.underpaid_and_burned(now));
+        let least = of.iter().min_by_key(|(_, burned)| weight(burned)).map(|(key, _)| key.clone());
         if let Some(least) = least.filter(|_| of.len() >= MAX_KEYS) {
             of.remove(&least);
         }
@@ -426,26 +399,9 @@ fn entry<'a>(of: &'a mut HashMap<String, Burned>, key: &str, now: Moment) -> &'a
 }
 
 impl Burned {
-    /// Returns the limit and the time to wait if a run that may burn `gas` more exceeds it.
-    fn beyond(&self, most: u64, gas: u64, now: Moment) -> Option<(u64, Duration)> {
-        let burned = self.gas.total(now);
-        if burned >= most {
-            return Some((most, self.gas.wait(now).unwrap_or(SOON)));
-        }
-        let needed = burned.saturating_add(self.held).saturating_add(gas);
-        // A single run may always begin, because its gas is limited anyway.
-        (gas > 0 && self.held > 0 && needed > most).then_some((most, SOON))
-    }
-
-    /// Like [`Self::beyond`], for a run whose settlement is underpaid and uses `gas`. Burned gas counts as well.
-    fn beyond_underpaid(&self, most: u64, gas: u64, now: Moment) -> Option<(u64, Duration)> {
-        let used = self.gas.total(now).saturating_add(self.underpaid.total(now));
-        if used >= most {
-            let waits = [self.gas.wait(now), self.underpaid.wait(now)];
-            return Some((most, waits.into_iter().flatten().min().unwrap_or(SOON)));
-        }
-        let held = self.held.saturating_add(self.held_underpaid);
-        (held > 0 && used.saturating_add(held).saturating_add(gas) > most).then_some((most, SOON))
+    /// Returns the gas of underpaid settlements and the burned gas.
+    fn underpaid_and_burned(&self, now: Moment) -> u64 {
+        self.gas.total(now).saturating_add(self.underpaid.total(now))
     }
 
     fn counts(&self, now: Moment) -> bool {
@@ -461,29 +417,4 @@ impl Burned {
         self.excused.add(1, now);
         true
     }
-}
-
-impl Drop for GasHold {
-    fn drop(&mut self) {
-        let (mut state, now) = (self.meter.state(), self.meter.now());
-        state.change(&self.burner, now, |burned| {
-            (burned.held, burned.runs) = (burned.held.saturating_sub(self.gas), burned.runs.saturating_sub(1));
-        });
-        if self.underpaid > 0 {
-            state.change_all(&self.burner, now, |burned| burned.held_underpaid = burned.held_underpaid.saturating_sub(self.underpaid));
-        }
-    }
-}
-
-/// Returns the part of a limit that a payer may use. Customers who pay with a key may use all of it. New payers with a
-/// key and customers that are contracts may use half, and new contracts a quarter, because contracts can burn gas on
-/// purpose.
-fn part(most: NonZeroU64, by_contract: bool, is_customer: bool) -> u64 {
-    let parts = match (by_contract, is_customer) {
-        (false, true) => return most.get(),
-        (true, true) | (false, false) => 2,
-        (true, false) => 4,
-    };
-    // Keys may begin even under the smallest limit, since they hold nothing of it.
-    (most.get() / parts).max(u64::from(!by_contract))
 }

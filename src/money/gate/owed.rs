@@ -20,7 +20,7 @@ use super::{
     admit::slowed_by,
     claims::Claim,
     record::{Kept, OwedPayment, Record, SettlementNotice, State, StoredAnswer},
-    throttle::{Funds, Place, Running},
+    throttle::{Funds, Place, Running, Standing},
 };
 use crate::{
     Delivery, NOT_SERVED, News, PaymentId, Refusal, SettleError, Terms, receipt, receipt::Kind, refund::REFUNDS, reorganized::REORGANIZED,
@@ -138,7 +138,7 @@ impl Gate {
             from: request.from,
             // It is already paid, so it counts neither for nor against other payers of the tool.
             funds: Funds::Credit,
-            is_customer: true,
+            standing: Standing::Customer,
         };
         let place = self.throttle.begin(running).map_err(slowed_by)?;
         let renewed = record.clone().run_by(self.replica.id(), self.clock.now());

@@ -20,6 +20,7 @@ use super::{
     asked::asked,
     gas::{Burner, GasCaller},
     record::{Intent, Kept, Record, SettlementNotice, State},
+    throttle::Standing,
 };
 use crate::{
     Begun, Facilitator, Network, Payment, SettleOutcome, Settlement,
@@ -363,9 +364,10 @@ impl Gate {
     }
 }
 
-/// Returns the parties for which the gas counts when a payment is sent again.
+/// Returns the parties for which the gas counts when a payment is sent again. The payer has paid before.
 fn burner(row: &Undone, payment: &Payment) -> Burner {
-    Burner { builder: Some(row.value.owner().share().to_owned()), ..Burner::of_payer(payment.payer()) }
+    let builder = Some(row.value.owner().share().to_owned());
+    Burner { builder, standing: Standing::Customer, ..Burner::of_payer(payment.payer()) }
 }
 
 fn unknown(why: &str) -> SettleOutcome {

@@ -60,12 +60,16 @@ impl Gate {
                 let (network, is_underpaid) = (payment.asset.network, self.is_underpaid(payment));
                 let settled = self.settle_x402(&mut admission, answer, draft).await;
                 let facilitator = self.facilitators.of(network);
-                let (burned, used) = (facilitator.take_burned(&id).filter(|_| settled.is_err()), facilitator.take_used(&id));
+                let (burned, used) = (facilitator.take_burned(&id), facilitator.take_used(&id));
                 let (mut held, mut counted) = (admission.held.take(), None);
                 if let Some(held) = held.as_mut().filter(|_| burned.is_some() || used.is_some()) {
                     let burner = Burner::from(&held.place.running);
                     used.into_iter().for_each(|used| self.gas.settled(&burner, used, is_underpaid));
                     counted = burned.map(|burned| self.gas.burned(&burner, burned));
+                    if settled.is_ok() {
+                        // Another transaction moved the money, so the reverted one was not the payer's fault.
+                        counted.take().into_iter().for_each(|counted| self.gas.excuse(counted));
+                    }
                     held.gas = None;
                 }
                 (settled, held, counted)
@@ -115,7 +119,7 @@ impl Gate {
                 let running = place.running.clone();
                 place.failed("unknown");
                 let (burner, burned) = (Burner::from(&running), burned.into_iter().collect());
-                self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, purse, _gas: gas });
+                self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, purse, gas });
             }
             Err(SettleError::Refused { .. } | SettleError::Store(_)) => {}
         }
@@ -159,9 +163,11 @@ impl Gate {
         let mut open = self.open_runs();
         let run = open.entry(id).or_insert_with(|| {
             let burner = counted.burner.clone();
-            OpenRun { running: None, burner, burned: Vec::new(), purse: None, _gas: None }
+            OpenRun { running: None, burner, burned: Vec::new(), purse: None, gas: None }
         });
         run.burned.push(counted);
+        // What was counted is no longer held.
+        drop(run.gas.take());
     }
 
     /// Returns the parties of an open settlement, if this process knows them.
@@ -210,6 +216,11 @@ impl Gate {
         let payment = Payment::clone(payment);
         let id = admission.id.clone();
         let facilitator = self.facilitators.of(payment.asset.network);
+        if let Some(gas) = admission.held.as_mut().and_then(|held| held.gas.as_mut())
+            && let Err(why) = gas.begin_settlement().await
+        {
+            return Err(self.unprepared(admission, draft, why).await);
+        }
         let transaction = match facilitator.prepare(&payment).await {
             Ok(transaction) => transaction,
             Err(why) => return Err(self.unprepared(admission, draft, why).await),
@@ -265,11 +276,12 @@ impl Gate {
         let was_contract = verified.tried_gas().is_some_and(|tried| tried.by_contract);
         let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
-        // Its earlier reservation counts as zero.
+        // It replaces the reservation of a payer with a key.
         (held.gas, held.by_contract) = (None, true);
         let caller = GasCaller::new(&held.place.running, self.gas_cover(payment));
         match self.gas.hold(caller, tried) {
-            Ok(gas) => {
+            Ok(mut gas) => {
+                gas.settle_now();
                 held.gas = Some(gas);
                 Ok(())
             }

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use tollhouse_telemetry::counted::UNPAID_RUNS;
 use tollhouse_tool::{MicroUsd, Slug};
 
-pub(super) use self::account::Funds;
+pub(super) use self::account::{Funds, Standing};
 use self::{
     account::{Account, Customer, Now, SOON, ToolAccount, WINDOW},
     untold::Untold,
@@ -64,8 +64,7 @@ pub(super) struct Running {
     /// The caller's IPv4 address, or the first address of its IPv6 /64.
     pub(super) from: Option<IpAddr>,
     pub(super) funds: Funds,
-    /// Whether the payer has paid for this tool before.
-    pub(super) is_customer: bool,
+    pub(super) standing: Standing,
 }
 
 #[derive(Debug, Default)]
@@ -107,10 +106,14 @@ impl Throttle {
         self.accounts().admit(&self.limits, running, self.now()).map(drop)
     }
 
-    /// Takes a slot for a run whose payer is verified.
-    pub(super) fn begin(self: &Arc<Self>, running: Running) -> Result<Place, Slowed> {
+    /// Takes a slot for a run whose payer is verified. The run's standing becomes [`Standing::New`] if the payer's paid runs
+    /// cover no more runs in flight than there are by now.
+    pub(super) fn begin(self: &Arc<Self>, mut running: Running) -> Result<Place, Slowed> {
         let (mut accounts, now) = (self.accounts(), self.now());
         let is_customer = accounts.admit(&self.limits, &running, now)?;
+        if !is_customer {
+            running.standing = Standing::New;
+        }
         accounts.begin(&self.limits, &running, is_customer, now);
         drop(accounts);
         Ok(Place { throttle: Arc::clone(self), running, is_customer, is_over: false })
@@ -248,7 +251,7 @@ impl Accounts {
         if running.counts_for_tool() {
             let key = (payer.clone(), tool.clone());
             make_room(&mut self.customers, &key, MAX_CUSTOMERS, |customer| (customer.under_way, customer.last));
-            let customer = self.customers.entry(key).or_default();
+            let customer = self.customers.entry(key).or_insert_with(|| Customer::new(now));
             if customer.pay(now) {
                 self.unwritten.add(payer, tool);
             }

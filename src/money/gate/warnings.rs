@@ -42,7 +42,7 @@ impl Gate {
     #[cfg(test)]
     pub(crate) fn gas_burned_by(&self, payer: &str, from: std::net::IpAddr, builder: &str) -> [u64; 3] {
         let builder = Some(builder.to_owned());
-        self.gas.burned_by(&super::gas::Burner { payer: payer.to_owned(), from: Some(from), builder })
+        self.gas.burned_by(&super::gas::Burner { from: Some(from), builder, ..super::gas::Burner::of_payer(payer.to_owned()) })
     }
 
     /// Counts gas as used by an underpaid settlement of an unspecified payer.

@@ -151,6 +151,31 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
     assert_eq!(restarted.gate.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
 }
 
+/// Regression test: a payer sent its own authorization first. The host's transaction was reverted, and its gas counted
+/// nowhere.
+#[tokio::test]
+async fn reverted_settlement_of_a_payment_that_was_made_counts_and_is_excused() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1).address().to_lowercase();
+    let burned = Some(BurnedGas { gas: 70_000, wei: 7 });
+    *bench.facilitator.burned.lock().unwrap() = burned;
+    bench.buy(Payer::new(1).pays(1)).await;
+    let counted = |reverts: u64, gas: u64, wei: &str| {
+        let told = bench.gate.unpaid()["gas"].clone();
+        assert_eq!((&told["revertedLastHour"], &told["burnedLastHour"], &told["burnedWei"]), (&json!(reverts), &json!(gas), &json!(wei)));
+        assert_eq!(bench.gate.reverts_of(&payer), 0, "excused");
+    };
+    counted(1, 70_000, "7");
+    // The same, found by a lookup.
+    bench.facilitator.feel(Mood::Unsure);
+    let admission = bench.run(Payer::new(1).pays(2)).await;
+    bench.settle(admission).await.unwrap_err();
+    *bench.facilitator.burned.lock().unwrap() = burned;
+    bench.facilitator.feel(Mood::Honest);
+    bench.restart_questions().await;
+    counted(2, 140_000, "14");
+}
+
 /// Regression test: a wallet used 947,000 gas in each settlement, paid $0.000001, and nothing counted.
 #[tokio::test]
 async fn gas_beyond_an_ordinary_settlement_counts_for_its_payer_though_it_paid() {

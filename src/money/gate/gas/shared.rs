@@ -1,5 +1,8 @@
 //! Shares counts of burned gas between the hosts of a store, and keeps them in the store for restarts.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tollhouse_base::{
@@ -8,10 +11,11 @@ use tollhouse_base::{
 };
 use tollhouse_store::{Batch, Counter, Durability, Limit, Starting, Store, StoreError, schema};
 
-use super::{Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Moment, Pending, Recent, State, WINDOW, entry};
+use super::{Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Moment, Pending, Recent, Standing, State, WINDOW, entry};
 use crate::{Payment, PaymentId, gate::Gate};
 
-/// Burned gas, gas of underpaid settlements, and reverted settlements, by interval, kind of count and party.
+/// Burned gas, gas of underpaid settlements, and reverted settlements, by interval, kind of count and party. Also what gas
+/// cost, by interval.
 const BURNED: Counter<(u64, String)> = schema::BURNED_GAS.counting();
 
 /// Length of an interval with its own sums, in milliseconds: 5 minutes.
@@ -57,22 +61,33 @@ impl Burned {
 }
 
 impl Pending {
-    pub(super) fn burned(&mut self, burner: &Burner, gas: u64, reverts: u64) {
-        for name in names(burner).chain([ALL.to_owned()]) {
-            self.change(Count::Gas, &name, gas, true);
+    pub(super) fn burned(&mut self, burner: &Burner, burned: BurnedGas, reverts: u64) {
+        let is_customer = burner.standing.is_customer();
+        for name in names(burner, is_customer).chain([total(is_customer).to_owned()]) {
+            self.change(Count::Gas, &name, burned.gas, true);
             self.change(Count::Reverts, &name, reverts, true);
         }
+        self.spent(burned.wei);
     }
 
-    pub(super) fn underpaid(&mut self, burner: &Burner, gas: u64) {
-        for name in names(burner).chain([ALL.to_owned()]) {
-            self.change(Count::Underpaid, &name, gas, true);
+    pub(super) fn underpaid(&mut self, burner: &Burner, used: BurnedGas) {
+        let is_regular = burner.standing.is_regular();
+        for name in names(burner, is_regular).chain([total(is_regular).to_owned()]) {
+            self.change(Count::Underpaid, &name, used.gas, true);
+        }
+        self.spent(used.wei);
+    }
+
+    fn spent(&mut self, wei: u128) {
+        if wei > 0 {
+            let sum = self.unwritten.entry(SPENT.to_owned()).or_default();
+            *sum = sum.saturating_add(i128::try_from(wei).unwrap_or(i128::MAX));
         }
     }
 
     /// Undoes counts as [`GasMeter::excuse`] does. Other hosts keep counts that they already have.
     pub(super) fn excused(&mut self, burner: &Burner, gas: u64) {
-        for name in names(burner) {
+        for name in names(burner, burner.standing.is_customer()) {
             self.change(Count::Gas, &name, gas, false);
             self.change(Count::Reverts, &name, 1, false);
         }
@@ -84,7 +99,7 @@ impl Pending {
         }
         let is_told = self.is_told;
         let untold = self.untold(count);
-        let has_room = name == ALL || untold.len() < MAX_KEYS;
+        let has_room = is_total(name) || untold.len() < MAX_KEYS;
         match untold.get_mut(name) {
             Some(told) if is_more => *told = told.saturating_add(amount),
             Some(told) => *told = told.saturating_sub(amount),
@@ -92,14 +107,14 @@ impl Pending {
             None => {}
         }
         let key = format!("{}/{name}", count.name());
-        if name == ALL || self.unwritten.len() < 2 * MAX_KEYS || self.unwritten.contains_key(&key) {
+        if is_total(name) || self.unwritten.len() < 2 * MAX_KEYS || self.unwritten.contains_key(&key) {
             *self.unwritten.entry(key).or_default() += if is_more { i128::from(amount) } else { -i128::from(amount) };
         }
     }
 
     fn note(&mut self, payment: &PaymentId, burner: &Burner) {
         let key = format!("{COUNTED}/{payment}");
-        let parties: Vec<_> = names(burner).map(|name| format!("{key}/{name}")).collect();
+        let parties: Vec<_> = names(burner, burner.standing.is_customer()).map(|name| format!("{key}/{name}")).collect();
         for key in std::iter::once(key).chain(parties) {
             if self.unwritten.len() < 2 * MAX_KEYS {
                 self.unwritten.insert(key, 1);
@@ -123,8 +138,15 @@ impl Pending {
     }
 }
 
-/// Name of the total.
+/// Names of the totals of new payers and of customers. Hosts of earlier versions know only the first.
 const ALL: &str = "all";
+const ALL_CUSTOMERS: &str = "customers/all";
+
+/// Prefix of a builder's name if payers counted who are customers.
+const CUSTOMERS: &str = "customers/";
+
+/// Key of what gas cost, in the smallest unit of the native currency.
+const SPENT: &str = "burned-wei/all";
 
 /// Key prefix of payments whose burned gas was counted. One key has only the payment, others have the name of a party for
 /// which it was counted as well.
@@ -133,17 +155,35 @@ const COUNTED: &str = "counted";
 /// Maximum number of keys of one such payment.
 const MAX_COUNTED: usize = 4;
 
-/// Returns the names of a payer, its address and a builder.
-fn names(burner: &Burner) -> impl Iterator<Item = String> + use<> {
+/// Returns the names of a payer, its address and a builder. The builder's name also says for which pool it counts.
+fn names(burner: &Burner, is_of_customers: bool) -> impl Iterator<Item = String> + use<> {
+    let pool = if is_of_customers { CUSTOMERS } else { "" };
     let payer = Some(format!("payer/{}", burner.payer));
     let address = burner.from.map(|from| format!("address/{from}"));
-    let builder = burner.builder.as_ref().map(|builder| format!("builder/{builder}"));
+    let builder = burner.builder.as_ref().map(|builder| format!("{pool}builder/{builder}"));
     [payer, address, builder].into_iter().flatten()
+}
+
+fn total(is_of_customers: bool) -> &'static str {
+    if is_of_customers { ALL_CUSTOMERS } else { ALL }
+}
+
+fn is_total(name: &str) -> bool {
+    name == ALL || name == ALL_CUSTOMERS
+}
+
+/// Splits a name into the pool, true if that of customers, and the name within it.
+fn pooled(name: &str) -> (bool, &str) {
+    name.strip_prefix(CUSTOMERS).map_or((false, name), |name| (true, name))
 }
 
 impl Burner {
     /// Adds the party with this name.
     fn add(&mut self, name: &str) {
+        let (is_of_customers, name) = pooled(name);
+        if is_of_customers {
+            self.standing = Standing::Customer;
+        }
         match name.split_once('/') {
             Some(("payer", payer)) => payer.clone_into(&mut self.payer),
             Some(("address", address)) => self.from = address.parse().ok(),
@@ -156,11 +196,12 @@ impl Burner {
 impl State {
     /// Returns the entry with this name.
     fn named(&mut self, name: &str, now: Moment) -> Option<&mut Burned> {
+        let (is_of_customers, name) = pooled(name);
         match name.split_once('/') {
             Some(("payer", payer)) => Some(entry(&mut self.payers, payer, now)),
             Some(("address", address)) => Some(entry(&mut self.addresses, address, now)),
-            Some(("builder", builder)) => Some(entry(&mut self.builders, builder, now)),
-            None if name == ALL => Some(&mut self.all),
+            Some(("builder", builder)) => Some(entry(&mut self.pool(is_of_customers).builders, builder, now)),
+            None if name == ALL => Some(&mut self.pool(is_of_customers).all),
             _ => None,
         }
     }
@@ -247,6 +288,11 @@ impl GasMeter {
             range = rest;
             for row in page {
                 let (stretch, key) = row.key;
+                if key == SPENT {
+                    let mut state = self.state();
+                    state.wei = state.wei.saturating_add(u128::try_from(row.value.0).unwrap_or_default());
+                    continue;
+                }
                 let Some((count, name)) = key.split_once('/') else { continue };
                 let Some(count) = Count::ALL.into_iter().find(|known| known.name() == count) else { continue };
                 let (at, sum) = (self.end_of(stretch, now), row.value.0);
@@ -303,125 +349,5 @@ impl Drop for GasMeter {
     /// Ends the writing task.
     fn drop(&mut self) {
         self.changed.notify_one();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::num::{NonZeroU32, NonZeroU64};
-
-    use tollhouse_store::memory::MemoryStore;
-
-    use super::*;
-    use crate::gate::gas::{BurnedGas, GasCaller, GasLimits, GasRefusal, SettlementGas, TriedGas, cover::GasCover};
-
-    const KEY: TriedGas = TriedGas { limit: 300, by_contract: false };
-
-    fn meter() -> Arc<GasMeter> {
-        let some = NonZeroU64::new;
-        let limits = GasLimits {
-            of_payer: some(1_000),
-            of_address: None,
-            of_builder: some(10_000),
-            of_all: some(10_000),
-            reverts: NonZeroU32::new(3),
-        };
-        GasMeter::new(limits)
-    }
-
-    fn burner(payer: &str) -> Burner {
-        Burner { payer: payer.to_owned(), from: None, builder: Some("b".to_owned()) }
-    }
-
-    fn counted(meter: &Arc<GasMeter>, payer: &str, gas: u64) -> CountedGas {
-        meter.burned(&burner(payer), BurnedGas { gas, wei: 1 })
-    }
-
-    fn burn(meter: &Arc<GasMeter>, payer: &str, gas: u64) {
-        _ = counted(meter, payer, gas);
-    }
-
-    fn underpay(meter: &Arc<GasMeter>, payer: &str, gas: u64) {
-        let (ordinary, excess) = (BurnedGas { gas, wei: 1 }, BurnedGas { gas: 0, wei: 0 });
-        meter.settled(&burner(payer), SettlementGas { ordinary, excess }, true);
-    }
-
-    fn admits(meter: &Arc<GasMeter>, payer: &str) -> bool {
-        let caller = GasCaller { burner: burner(payer), is_customer: true, cover: GasCover::Full };
-        match meter.hold(caller, KEY) {
-            Ok(_) => true,
-            Err(GasRefusal::Slowed(_)) => false,
-            Err(GasRefusal::Spent { .. }) => panic!("of all"),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn gas_that_one_host_burned_counts_at_the_others() {
-        let (one, other) = (meter(), meter());
-        let exchange = || {
-            for ((_, told), (_, heard)) in one.tallies().into_iter().zip(other.tallies()) {
-                told.take_used(100).iter().for_each(|(name, used)| heard.used_elsewhere(name, *used));
-            }
-        };
-        burn(&one, "before", 1_000);
-        exchange();
-        assert_eq!(other.last_hour(), 0, "what was burned before anybody asked is in the store");
-        burn(&one, "a", 1_000);
-        for _ in 0..3 {
-            burn(&one, "c", 100);
-        }
-        exchange();
-        exchange();
-        assert_eq!(other.last_hour(), 1_300);
-        assert_eq!((admits(&other, "a"), admits(&other, "c"), admits(&other, "d")), (false, false, true));
-        assert_eq!(other.status()["revertedLastHour"], 4);
-        one.excuse(counted(&one, "d", 900));
-        exchange();
-        assert!(admits(&other, "d") && other.last_hour() == 2_200, "the gas was spent, so it counts in total");
-        underpay(&one, "e", 70);
-        exchange();
-        assert_eq!(other.status()["underpaidLastHour"], 70);
-        assert_eq!(other.last_hour(), 2_200);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn burned_gas_outlasts_a_restart_for_an_hour() {
-        let (store, begun) = (MemoryStore::new(), Timestamp(1_800_000_000_000));
-        let later = |minutes: u64| begun.plus_millis(minutes * 60_000);
-        let (one, other) = (meter(), meter());
-        burn(&one, "a", 1_000);
-        one.write(&store, begun).await.unwrap();
-        burn(&other, "a", 1);
-        let late = counted(&other, "c", 500);
-        underpay(&other, "a", 70);
-        other.write(&store, later(1)).await.unwrap();
-        // It is excused in another interval than it was counted in.
-        other.excuse(late);
-        other.write(&store, later(8)).await.unwrap();
-        for (minutes, all, of_payer) in [(1, 1_501, false), (59, 1_501, false), (80, 0, true)] {
-            let restarted = meter();
-            restarted.read(&store, later(minutes)).await.unwrap();
-            let (underpaid, of_builder) = if all > 0 { (70_u64, 1_001) } else { (0, 0) };
-            assert_eq!(restarted.status()["underpaidLastHour"], underpaid, "{minutes}");
-            assert_eq!(restarted.burned_by(&burner("c")), [0, 0, of_builder], "{minutes}");
-            assert_eq!((restarted.last_hour(), admits(&restarted, "a"), admits(&restarted, "c")), (all, of_payer, true), "{minutes}");
-        }
-        one.write(&store, later(300)).await.unwrap();
-        let left = BURNED.rows().sound(&store, &BURNED.rows().all(), PAGE).await.unwrap();
-        assert!(left.is_none_or(|(rows, _)| rows.is_empty()), "what counts no more is removed");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn keys_that_wait_are_bounded() {
-        let meter = meter();
-        meter.tallies()[0].1.take_used(1);
-        for n in 0..MAX_KEYS + 100 {
-            burn(&meter, &format!("payer-{n}"), 1);
-        }
-        let state = meter.state();
-        let pending = &state.pending;
-        assert!(pending.gas.len() <= MAX_KEYS + 1 && pending.reverts.len() <= MAX_KEYS + 1);
-        assert!(pending.unwritten.len() <= 2 * (MAX_KEYS + 1));
-        assert_eq!(pending.gas[ALL], MAX_KEYS as u64 + 100);
     }
 }

@@ -2,12 +2,17 @@
 
 mod underpaid;
 
+use std::num::NonZeroU64;
+
 use tokio::time::advance;
 
 use super::*;
+use crate::{Unprepared, gate::slowed::Bound, x402::offer::TriedGas};
 
 const CONTRACT: TriedGas = TriedGas { limit: 300, by_contract: true };
 const KEY: TriedGas = TriedGas { limit: 300, by_contract: false };
+/// A transfer on a real chain. Its run holds 65,000.
+const TRANSFER: TriedGas = TriedGas { limit: 100_000, by_contract: false };
 
 fn meter(of_payer: u64, of_builder: u64, of_all: u64, reverts: u32) -> Arc<GasMeter> {
     let some = NonZeroU64::new;
@@ -18,8 +23,8 @@ fn meter(of_payer: u64, of_builder: u64, of_all: u64, reverts: u32) -> Arc<GasMe
 
 /// A payer who has not paid yet.
 fn burner(payer: &str, builder: &str) -> GasCaller {
-    let burner = Burner { payer: payer.to_owned(), from: None, builder: Some(builder.to_owned()) };
-    GasCaller { burner, is_customer: false, cover: GasCover::Full }
+    let burner = Burner { builder: Some(builder.to_owned()), ..Burner::of_payer(payer.to_owned()) };
+    GasCaller { burner, cover: GasCover::Full }
 }
 
 /// The same, with a caller's address.
@@ -28,8 +33,13 @@ fn burner_at(payer: &str, address: u8) -> GasCaller {
     GasCaller { burner: Burner { from: Some([192, 0, 2, address].into()), ..caller.burner }, ..caller }
 }
 
+fn standing(caller: GasCaller, standing: Standing) -> GasCaller {
+    GasCaller { burner: Burner { standing, ..caller.burner }, ..caller }
+}
+
+/// A payer who paid more than an hour ago.
 fn customer(payer: &str, builder: &str) -> GasCaller {
-    GasCaller { is_customer: true, ..burner(payer, builder) }
+    standing(burner(payer, builder), Standing::Regular)
 }
 
 fn counted(meter: &Arc<GasMeter>, who: &GasCaller, gas: u64) -> CountedGas {
@@ -76,7 +86,8 @@ async fn gas_of_a_contracts_runs_under_way_counts() {
     let (meter, payer) = (meter(1_000, 0, 0, 0), burner("a", "b"));
     let holds: Vec<_> = (0..3).map(|_| meter.hold(payer.clone(), CONTRACT).unwrap()).collect();
     assert_eq!(bound(meter.hold(payer.clone(), CONTRACT)), Some(Bound::PayerGas));
-    assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "a key's run burns little");
+    assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::PayerGas), "a key's run may burn gas too");
+    assert_eq!(bound(meter.hold(customer("a", "b"), KEY)), None, "it has paid for as many runs");
     drop(holds);
     assert_eq!(bound(meter.hold(payer.clone(), CONTRACT)), None);
     let large = TriedGas { limit: 5_000, by_contract: true };
@@ -87,10 +98,97 @@ async fn gas_of_a_contracts_runs_under_way_counts() {
 async fn tools_of_one_builder_burn_so_much_whoever_pays() {
     let meter = meter(0, 1_000, 0, 0);
     for payer in ["a", "c", "d"] {
-        burn(&meter, &burner(payer, "b"), 400);
+        burn(&meter, &customer(payer, "b"), 400);
     }
     assert_eq!(bound(meter.hold(burner("e", "b"), KEY)), Some(Bound::OwnerGas));
+    assert_eq!(bound(meter.hold(customer("e", "b"), KEY)), Some(Bound::OwnerGas));
     assert_eq!(bound(meter.hold(burner("e", "other"), KEY)), None);
+}
+
+/// Begins the settlements of these runs, and returns the runs whose settlements are not sent within a second.
+async fn waiting(holds: &mut [GasHold]) -> Vec<usize> {
+    let mut waiting = vec![];
+    for (n, hold) in holds.iter_mut().enumerate() {
+        if tokio::time::timeout(Duration::from_secs(1), hold.begin_settlement()).await.is_err() {
+            waiting.push(n);
+        }
+    }
+    waiting
+}
+
+/// Regression test: 30 runs of one payer at once ended in 30 reverts, though 5 are allowed.
+#[tokio::test(start_paused = true)]
+async fn settlements_of_a_payer_wait_so_that_no_more_are_reverted_than_may_be() {
+    let (meter, payer) = (GasMeter::new(GasLimits::default()), burner("a", "b"));
+    let mut holds: Vec<_> = (0..30).map(|_| meter.hold(payer.clone(), TRANSFER).unwrap()).collect();
+    assert_eq!(waiting(&mut holds).await, (5..30).collect::<Vec<_>>());
+    // Another payer does not wait.
+    assert!(meter.hold(burner("c", "b"), TRANSFER).unwrap().begin_settlement().await.is_ok());
+    // Two are paid, so two more are sent.
+    drop(holds.drain(..2));
+    assert_eq!(waiting(&mut holds).await, (5..28).collect::<Vec<_>>());
+    for hold in holds.drain(..5) {
+        burn(&meter, &payer, 60_000);
+        drop(hold);
+    }
+    for hold in &mut holds {
+        assert!(matches!(hold.begin_settlement().await, Err(Unprepared::Refused { .. })));
+    }
+    assert_eq!((meter.reverts_of("a"), bound(meter.hold(payer, TRANSFER))), (5, Some(Bound::Reverts)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn settlement_that_waits_is_sent_when_another_ends() {
+    let (meter, payer) = (meter(0, 0, 0, 1), burner("a", "b"));
+    let mut first = meter.hold(payer.clone(), TRANSFER).unwrap();
+    first.begin_settlement().await.unwrap();
+    let mut second = meter.hold(payer.clone(), TRANSFER).unwrap();
+    let sent = tokio::spawn(async move { second.begin_settlement().await });
+    advance(Duration::from_secs(10)).await;
+    assert!(!sent.is_finished());
+    drop(first);
+    sent.await.unwrap().unwrap();
+    // If none ends in time, it is refused.
+    let mut first = meter.hold(payer.clone(), TRANSFER).unwrap();
+    first.begin_settlement().await.unwrap();
+    assert!(meter.hold(payer, TRANSFER).unwrap().begin_settlement().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lone_payer_with_concurrent_runs_is_served() {
+    let meter = GasMeter::new(GasLimits::default());
+    let first: Vec<_> = (0..30).map(|_| meter.hold(burner_at("a", 1), TRANSFER).unwrap()).collect();
+    let mut more: Vec<_> = (0..170).map(|_| meter.hold(standing(burner_at("a", 1), Standing::Customer), TRANSFER).unwrap()).collect();
+    assert_eq!(waiting(&mut more).await, [0; 0], "earlier paid runs cover them");
+    drop((first, more));
+    meter.forget_quiet();
+    let state = meter.state();
+    assert!(state.payers.is_empty() && state.addresses.is_empty());
+    assert!(state.newcomers.builders.is_empty() && state.customers.builders.is_empty());
+}
+
+/// Regression test: 307 settlements of new payers waited for one block. They burned more than the builder's limit, and
+/// closed its tools to customers.
+#[tokio::test(start_paused = true)]
+async fn burst_of_new_payers_stays_in_their_part_and_customers_are_served() {
+    let meter = GasMeter::new(GasLimits::default());
+    let fresh = (0..500).map(|n| burner(&format!("payer-{n}"), "b"));
+    let begun: Vec<_> = fresh.filter_map(|payer| Some((meter.hold(payer.clone(), TRANSFER).ok()?, payer))).collect();
+    assert_eq!(begun.len(), 7_500_000 / 65_000);
+    assert_eq!(bound(meter.hold(burner("new", "b"), TRANSFER)), Some(Bound::NewPayers));
+    assert!(meter.keeps_to_customers(&burner("new", "b").burner), "it must be known who is a customer");
+    let of_customers = || (0..100).map(|_| meter.hold(customer("known", "b"), TRANSFER).unwrap()).collect::<Vec<_>>();
+    drop(of_customers());
+    for (hold, payer) in begun {
+        burn(&meter, &payer, 65_000);
+        drop(hold);
+    }
+    assert!(meter.last_hour() <= 7_500_000);
+    drop(of_customers());
+    // Not even more gas than that counts against customers.
+    burn(&meter, &burner("contract", "b"), 100_000_000);
+    drop(of_customers());
+    assert_eq!(bound(meter.hold(burner("new", "b"), TRANSFER)), Some(Bound::NewPayers));
 }
 
 fn is_spent(refused: Result<GasHold, GasRefusal>) -> bool {
@@ -105,14 +203,19 @@ async fn contracts_leave_gas_to_keys_and_new_payers_leave_half_to_customers() {
     assert_eq!(bound(meter.hold(customer("c", "d"), CONTRACT)), None);
     assert_eq!(bound(meter.hold(burner("c", "d"), KEY)), None);
     burn(&meter, &burner("a", "b"), 250);
-    assert!(is_spent(meter.hold(customer("c", "d"), CONTRACT)));
     assert_eq!(bound(meter.hold(burner("c", "d"), KEY)), Some(Bound::NewPayers), "429, since others are served");
-    assert_eq!(bound(meter.hold(customer("c", "d"), KEY)), None);
+    for caller in [CONTRACT, KEY] {
+        assert_eq!(bound(meter.hold(customer("c", "d"), caller)), None);
+    }
     assert!(!meter.is_high());
-    burn(&meter, &burner("a", "b"), 500);
-    assert!(is_spent(meter.hold(customer("c", "d"), KEY)) && meter.is_high());
-    underpay(&meter, &burner("a", "b"), 50);
-    let counts = json!({ "burnedLastHour": 1_000, "underpaidLastHour": 50, "revertedLastHour": 3 });
+    burn(&meter, &customer("c", "d"), 250);
+    assert!(is_spent(meter.hold(customer("c", "d"), CONTRACT)) && meter.is_high());
+    assert_eq!(bound(meter.hold(customer("c", "d"), KEY)), None);
+    burn(&meter, &customer("c", "d"), 250);
+    assert!(is_spent(meter.hold(customer("c", "d"), KEY)) && is_spent(meter.hold(burner("c", "d"), CONTRACT)));
+    underpay(&meter, &burner("a", "b"), 25);
+    underpay(&meter, &customer("a", "b"), 25);
+    let counts = json!({ "burnedLastHour": 1_000, "underpaidLastHour": 50, "revertedLastHour": 4 });
     let status = meter.status();
     counts.as_object().unwrap().iter().for_each(|(name, count)| assert_eq!(&status[name], count, "{name}"));
     assert_eq!((&status["limitPerHour"], &status["burnedWei"]), (&json!(1_000), &json!("2100")));
@@ -146,7 +249,7 @@ async fn gas_that_payers_burn_from_one_address_is_limited() {
     assert_eq!(bound(meter.hold(burner_at("new", 1), KEY)), Some(Bound::AddressGas));
     assert_eq!(bound(meter.hold(burner_at("new", 2), KEY)), None);
     assert_eq!(bound(meter.hold(burner("new", "b"), KEY)), None, "an address that is not known is nobody's");
-    assert_eq!(bound(meter.hold(GasCaller { is_customer: true, ..burner_at("known", 1) }, KEY)), None);
+    assert_eq!(bound(meter.hold(standing(burner_at("known", 1), Standing::Customer), KEY)), None);
     burns.into_iter().take(1).for_each(|counted| meter.excuse(counted));
     assert_eq!(bound(meter.hold(burner_at("new", 1), KEY)), None);
 }
@@ -244,6 +347,6 @@ async fn payer_whose_settlements_are_reverted_waits() {
     assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
     advance(WINDOW + WINDOW / 12).await;
     meter.forget_quiet();
-    assert!(meter.state().payers.is_empty() && meter.state().builders.is_empty());
+    assert!(meter.state().payers.is_empty() && meter.state().newcomers.builders.is_empty());
     assert_eq!(bound(meter.hold(payer, KEY)), None);
 }

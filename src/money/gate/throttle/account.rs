@@ -20,6 +20,9 @@ pub(super) const SOON: Duration = Duration::from_secs(1);
 /// How long an account is remembered after its last run.
 const HISTORY_KEPT: Duration = Duration::from_secs(60 * 60);
 
+/// Time after its first payment from which a customer is regular.
+const REGULAR_AFTER: Duration = Duration::from_secs(60 * 60);
+
 /// Interval at which a customer is recorded in the store again.
 const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -35,6 +38,27 @@ pub(in crate::gate) enum Funds {
     Balance,
     /// The balance is unknown.
     Untold,
+}
+
+/// A payer's standing with a tool. It decides which limits apply to the payer's runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::gate) enum Standing {
+    /// It has not paid for the tool, or its paid runs do not cover one more run in flight.
+    New,
+    /// It has paid for the tool.
+    Customer,
+    /// It paid for the tool more than [`REGULAR_AFTER`] ago.
+    Regular,
+}
+
+impl Standing {
+    pub(in crate::gate) fn is_customer(self) -> bool {
+        self != Self::New
+    }
+
+    pub(in crate::gate) fn is_regular(self) -> bool {
+        self == Self::Regular
+    }
 }
 
 /// The current time.
@@ -190,12 +214,20 @@ pub(super) struct Customer {
     /// Number of runs in flight that these cover.
     pub(super) under_way: u32,
     pub(super) last: Duration,
+    /// When it paid first. `None` if it paid before this host knew it.
+    first: Option<Duration>,
     /// When it was last recorded in the store.
     noted: Option<Duration>,
 }
 
 impl Customer {
-    /// Returns the history of a customer of whom the store knows only that it has paid.
+    /// Returns the history of a payer who pays for the first time.
+    pub(super) fn new(now: Now) -> Self {
+        Self { first: Some(now.elapsed), ..Self::default() }
+    }
+
+    /// Returns the history of a customer of whom the store knows only that it has paid. It counts as a regular one, since
+    /// this host remembers those who paid here in the last hour.
     pub(super) fn known(now: Now) -> Self {
         Self { paid: 1, last: now.elapsed, ..Self::default() }
     }
@@ -203,6 +235,16 @@ impl Customer {
     /// Returns whether it has paid more often than it has runs in flight.
     pub(super) fn is_trusted(&self) -> bool {
         self.paid > self.under_way
+    }
+
+    /// Returns its standing if it begins one more run.
+    pub(super) fn standing(&self, now: Now) -> Standing {
+        let is_regular = self.first.is_none_or(|first| now.elapsed.saturating_sub(first) >= REGULAR_AFTER);
+        match (self.is_trusted(), is_regular) {
+            (false, _) => Standing::New,
+            (true, false) => Standing::Customer,
+            (true, true) => Standing::Regular,
+        }
     }
 
     /// Counts a paid run. Returns true if the store should record it: for the first one, and once a day.

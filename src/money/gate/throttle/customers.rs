@@ -3,7 +3,7 @@
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
 use tollhouse_tool::Slug;
 
-use super::{MAX_CUSTOMERS, MAX_KEYS, Running, Throttle, Unwritten, account::Customer, make_room};
+use super::{MAX_CUSTOMERS, MAX_KEYS, Running, Standing, Throttle, Unwritten, account::Customer, make_room};
 use crate::gate::{Gate, gas::Burner};
 
 const CUSTOMERS: Table<(u64, String), ()> = schema::CUSTOMERS.holding();
@@ -24,29 +24,29 @@ fn key(payer: &str, tool: &Slug) -> String {
 }
 
 impl Throttle {
-    fn is_customer(&self, running: &Running) -> Option<bool> {
-        let accounts = self.accounts();
-        accounts.customers.get(&(running.payer.clone(), running.tool.clone())).map(Customer::is_trusted)
+    pub(super) fn standing(&self, running: &Running) -> Option<Standing> {
+        let (accounts, now) = (self.accounts(), self.now());
+        accounts.customers.get(&(running.payer.clone(), running.tool.clone())).map(|customer| customer.standing(now))
     }
 
     /// Remembers a customer that only the store knew. As for any other customer, the paid run covers its runs.
-    fn remember_customer(&self, running: &Running) -> bool {
+    fn remember_customer(&self, running: &Running) -> Standing {
         let (mut accounts, now) = (self.accounts(), self.now());
         let key = (running.payer.clone(), running.tool.clone());
         make_room(&mut accounts.customers, &key, MAX_CUSTOMERS, |customer| (customer.under_way, customer.last));
-        accounts.customers.entry(key).or_insert_with(|| Customer::known(now)).is_trusted()
+        accounts.customers.entry(key).or_insert_with(|| Customer::known(now)).standing(now)
     }
 }
 
 impl Gate {
-    /// Returns whether the payer of a run has paid for its tool before. Payments at other hosts or before a restart are
-    /// looked up only if they matter now.
-    pub(in crate::gate) async fn is_customer(&self, running: &Running) -> Result<bool, StoreError> {
-        if let Some(known) = self.throttle.is_customer(running) {
+    /// Returns the standing of the payer of a run. Payments at other hosts or before a restart are looked up only if they
+    /// matter now.
+    pub(in crate::gate) async fn standing(&self, running: &Running) -> Result<Standing, StoreError> {
+        if let Some(known) = self.throttle.standing(running) {
             return Ok(known);
         }
         if !self.gas.keeps_to_customers(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
-            return Ok(false);
+            return Ok(Standing::New);
         }
         let (stretch, key) = (self.clock.now().0 / STRETCH_MS, key(&running.payer, &running.tool));
         for stretch in [stretch, stretch.saturating_sub(1)] {
@@ -54,7 +54,7 @@ impl Gate {
                 return Ok(self.throttle.remember_customer(running));
             }
         }
-        Ok(false)
+        Ok(Standing::New)
     }
 
     /// Records in the store who has paid, if settlements cost this host gas.

@@ -21,7 +21,7 @@ fn running(payer: &str, tool: &str) -> Running {
         builder: "b".to_owned(),
         from: None,
         funds: Funds::Balance,
-        is_customer: false,
+        standing: Standing::New,
     }
 }
 
@@ -285,4 +285,29 @@ async fn remembered_payers_addresses_and_tools_are_bounded() {
     throttle.forget_quiet();
     let accounts = throttle.accounts();
     assert_eq!((accounts.payers.len(), accounts.addresses.len(), accounts.tools.len(), accounts.customers.len()), (0, 0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn customer_is_regular_an_hour_after_its_first_payment() {
+    let (throttle, of_a) = (throttle(0, 0, 0), running("a", "one"));
+    assert_eq!(throttle.standing(&of_a), None);
+    pay(&throttle, of_a.clone());
+    assert_eq!(throttle.standing(&of_a), Some(Standing::Customer));
+    advance(Duration::from_secs(59 * 60)).await;
+    pay(&throttle, of_a.clone());
+    assert_eq!(throttle.standing(&of_a), Some(Standing::Customer), "a later payment does not matter");
+    advance(Duration::from_secs(60)).await;
+    assert_eq!(throttle.standing(&of_a), Some(Standing::Regular));
+    fail(&throttle, of_a.clone());
+    fail(&throttle, of_a.clone());
+    assert_eq!(throttle.standing(&of_a), Some(Standing::New), "as many runs were unpaid as paid");
+}
+
+/// Concurrent calls learn their standing before any of them begins.
+#[tokio::test(start_paused = true)]
+async fn paid_run_covers_one_run_in_flight() {
+    let (throttle, known) = (throttle(0, 0, 0), Running { standing: Standing::Customer, ..running("a", "one") });
+    pay(&throttle, running("a", "one"));
+    let places = [known.clone(), known].map(|running| throttle.begin(running).unwrap());
+    assert_eq!(places.each_ref().map(|place| place.running.standing), [Standing::Customer, Standing::New]);
 }

@@ -14,11 +14,12 @@ async fn gas_of_underpaid_settlements_limits_only_underpaid_runs() {
         let (of_payer, of_address) = (some(of_payer), some(of_address));
         GasMeter::new(GasLimits { of_payer, of_address, of_builder: some(of_builder), of_all: some(of_all), reverts: None })
     };
-    let (first, known) = (burner_at("a", 1), GasCaller { is_customer: true, ..burner_at("a", 1) });
+    let (first, known) = (burner_at("a", 1), standing(burner_at("a", 1), Standing::Regular));
     for (meter, is_for_customers) in
-        [(only(1_000, 0, 0, 0), true), (only(0, 1_000, 0, 0), false), (only(0, 0, 1_000, 0), true), (only(0, 0, 0, 1_000), true)]
+        [(only(1_000, 0, 0, 0), true), (only(0, 1_000, 0, 0), false), (only(0, 0, 1_000, 0), false), (only(0, 0, 0, 1_000), false)]
     {
         underpay(&meter, &first, 400);
+        assert_eq!(meter.status()["underpaidLastHour"], 400);
         assert_eq!(bound(meter.hold(underpaying(first.clone()), KEY)), None);
         underpay(&meter, &first, 600);
         assert_eq!(bound(meter.hold(underpaying(first.clone()), KEY)), Some(Bound::Underpaid));
@@ -52,8 +53,8 @@ async fn underpaid_runs_in_flight_count_and_leave_half_to_customers() {
 #[tokio::test(start_paused = true)]
 async fn burned_gas_leaves_less_to_underpaid_settlements() {
     let meter = meter(0, 0, 1_000, 0);
-    burn(&meter, &burner("a", "b"), 300);
-    underpay(&meter, &burner("a", "b"), 700);
+    burn(&meter, &customer("a", "b"), 300);
+    underpay(&meter, &customer("a", "b"), 700);
     let known = customer("c", "d");
     assert_eq!(bound(meter.hold(underpaying(known.clone()), KEY)), Some(Bound::Underpaid));
     assert_eq!(bound(meter.hold(known, KEY)), None);
@@ -68,4 +69,22 @@ async fn charge_that_the_run_sets_is_limited_once_its_payer_has_underpaid() {
     assert_eq!(bound(meter.hold(metered("a"), KEY)), Some(Bound::Underpaid));
     assert_eq!(bound(meter.hold(metered("c"), KEY)), None);
     assert_eq!(bound(meter.hold(burner("a", "b"), KEY)), None, "a price that covers the gas");
+}
+
+/// Regression test: two strangers closed a cheap tool to its customers for an hour. They were customers themselves once they
+/// had paid a twentieth of a cent.
+#[tokio::test(start_paused = true)]
+async fn payers_who_paid_first_in_the_last_hour_leave_half_to_earlier_customers() {
+    for meter in [meter(0, 1_000, 0, 0), meter(0, 0, 1_000, 0)] {
+        let stranger = |payer| underpaying(standing(burner(payer, "b"), Standing::Customer));
+        underpay(&meter, &stranger("a"), 300);
+        underpay(&meter, &stranger("c"), 300);
+        assert_eq!(bound(meter.hold(stranger("a"), KEY)), Some(Bound::Underpaid));
+        assert_eq!(bound(meter.hold(underpaying(burner("new", "b")), KEY)), Some(Bound::Underpaid));
+        let known = underpaying(customer("known", "b"));
+        assert_eq!(bound(meter.hold(known.clone(), KEY)), None);
+        underpay(&meter, &known, 500);
+        assert_eq!(bound(meter.hold(known, KEY)), Some(Bound::Underpaid));
+        assert_eq!(bound(meter.hold(customer("known", "b"), KEY)), None, "a payment that covers its gas is served");
+    }
 }
