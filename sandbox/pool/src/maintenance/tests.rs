@@ -1,0 +1,99 @@
+use tokio::{net::UnixStream, time::Instant};
+
+use super::*;
+use crate::{idle::Warm, process::Holding, wire::Buffers};
+
+#[tokio::test]
+async fn pool_does_not_start_with_fewer_users_than_processes_where_each_is_to_have_one() {
+    let users: crate::Users = "1900000000-1900000001".parse().unwrap();
+    let start = |max_processes| start(PoolConfig { max_processes, users, spares: 0, ..PoolConfig::new("/bin/false") }).map(drop);
+    start(2).unwrap();
+    let refused = start(3).is_err_and(|error| matches!(error, PoolError::FewUsers { users: 2, processes: 3 }));
+    assert_eq!(refused, users.most() < usize::MAX);
+}
+
+fn core() -> Arc<Core> {
+    Core::new(PoolConfig { max_calls: 3, ..PoolConfig::new("/bin/false") }).unwrap()
+}
+
+fn worker(isolation: Isolation, calls: u64) -> (Arc<Process>, UnixStream) {
+    let (process, theirs) = Process::stand_in();
+    process.loaded.set(Holding { isolation, ..Holding::stand_in("x") }).unwrap();
+    process.calls.store(calls, Ordering::Relaxed);
+    (process, theirs)
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_is_due_when_it_has_served_enough_or_is_old() {
+    let core = core();
+    let [unused, used, worn] = [0, 2, 3].map(|calls| worker(Isolation::Warm, calls).0);
+    assert_eq!([&unused, &used, &worn].map(|worker| core.is_due(worker)), [false, false, true]);
+    tokio::time::advance(core.config.max_life).await;
+    assert!(core.is_due(&unused));
+}
+
+#[tokio::test]
+async fn worker_is_measured_from_its_first_call_on() {
+    let core = core();
+    let [unused, used] = [0, 1].map(|calls| worker(Isolation::Warm, calls).0);
+    let first = |worker: &Process| worker.first_own_bytes.load(Ordering::Relaxed);
+    for bytes in [9, 8] {
+        used.note_own_bytes(bytes);
+        assert!(!core.is_due(&unused) && first(&unused) == 0);
+        assert!(!core.is_due(&used) && first(&used) == 9, "what it held first is kept");
+    }
+    used.note_own_bytes(YOUNG_BYTES + 1);
+    assert!(core.is_due(&used));
+    assert!(!is_leak(1, YOUNG_BYTES, 2) && is_leak(1, YOUNG_BYTES + 1, 2));
+    assert!(!is_leak(YOUNG_BYTES, 2 * YOUNG_BYTES, 2) && is_leak(YOUNG_BYTES, 2 * YOUNG_BYTES + 1, 2));
+}
+
+#[tokio::test]
+async fn worker_that_serves_nobody_further_is_not_replaced() {
+    let core = core();
+    let [retired, replaced] = [3, 3].map(|calls| worker(Isolation::Warm, calls).0);
+    retired.retire();
+    replaced.is_being_replaced.store(true, Ordering::Release);
+    let (fresh, (blank, _)) = (worker(Isolation::Fresh, 3).0, Process::stand_in());
+    blank.calls.store(3, Ordering::Relaxed);
+    assert_eq!([retired, replaced, fresh, blank].map(|worker| core.is_due(&worker)), [false; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_that_nobody_used_for_long_is_ended() {
+    let (core, (process, _theirs)) = (core(), worker(Isolation::Warm, 1));
+    core.put_idle(Warm { process: Arc::clone(&process), buffers: Buffers::default(), since: Instant::now() });
+    core.sweep_idle();
+    assert!(process.is_live());
+    tokio::time::advance(core.config.max_idle_time).await;
+    core.sweep_idle();
+    assert!(!process.is_live() && core.idle().warm.len() == 0);
+}
+
+#[tokio::test]
+async fn spares_of_a_tier_that_nobody_asks_for_are_ended_and_no_others() {
+    let (core, [(usual, _usual), (other, _other)]) = (core(), [Tier::Jit, Tier::Jitless].map(Process::stand_in_of));
+    core.idle().spares = vec![Arc::clone(&usual), Arc::clone(&other)];
+    core.sweep_idle();
+    assert!(usual.is_live() && !other.is_live() && core.idle().spares_to_come() == 1);
+}
+
+#[tokio::test]
+async fn turns_come_with_ticks_and_not_with_looks_between() {
+    let (core, mut turns) = (core(), Turns::of_cores(1));
+    let before = turns.clone();
+    core.look_at_everyone(Round::Between, &mut turns);
+    assert_eq!(turns, before);
+    core.look_at_everyone(Round::Tick, &mut turns);
+    assert_ne!(turns, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_on_behind_a_pool_that_was_dropped() {
+    let core = start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    assert_eq!(tasks(), 1);
+    drop(core);
+    tokio::time::sleep(2 * PERIOD).await;
+    assert_eq!(tasks(), 0);
+}

@@ -1,0 +1,128 @@
+use std::os::unix::net::UnixStream as Socket;
+
+use rustix::net::{AddressFamily, SocketType, socket};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tollhouse_protocol::{LogLevel, LogLine, OpValue};
+
+use super::*;
+
+fn holding(bytes: usize) -> Buffers {
+    Buffers { out: Vec::with_capacity(bytes), input: Vec::with_capacity(bytes), ..Buffers::default() }
+}
+
+#[test]
+fn buffers_of_usual_calls_are_kept_and_larger_ones_let_go() {
+    for (bytes, kept) in [(1_024, 1_024), (KEPT_BYTES, KEPT_BYTES), (KEPT_BYTES + 1, 0)] {
+        let mut buffers = holding(bytes);
+        buffers.trim();
+        assert_eq!((buffers.out.capacity(), buffers.input.capacity()), (kept, kept));
+    }
+    let mut read = Buffers { input: vec![1, 2], taken: 2, ..Buffers::default() };
+    read.trim();
+    assert!(read.input.is_empty() && read.are_empty());
+}
+
+#[test]
+fn what_went_out_is_let_go_when_it_is_much_and_as_much_as_what_did_not() {
+    for (sent, unsent, stays) in [
+        (KEPT_BYTES, 9, KEPT_BYTES),
+        (KEPT_BYTES + 1, 9, 0),
+        (KEPT_BYTES + 1, KEPT_BYTES + 1, 0),
+        (KEPT_BYTES + 1, KEPT_BYTES + 2, KEPT_BYTES + 1),
+    ] {
+        let mut buffers = Buffers { out: vec![0; sent + unsent], sent, ..Buffers::default() };
+        assert_eq!(buffers.unsent(), unsent);
+        buffers.let_go_of_sent();
+        assert_eq!((buffers.sent, buffers.unsent()), (stays, unsent), "{sent} of {}", sent + unsent);
+    }
+}
+
+#[tokio::test]
+async fn read_takes_what_is_there() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    theirs.writable().await.unwrap();
+    assert_eq!(theirs.try_write(&[0; READ_BYTES]).unwrap(), READ_BYTES);
+    let mut buffers = Buffers::default();
+    buffers.changed(&ours).await.unwrap();
+    buffers.fill(&ours).unwrap();
+    assert_eq!(buffers.input.len(), 16_384);
+}
+
+async fn read(buffers: &mut Buffers, stream: &UnixStream) {
+    buffers.changed(stream).await.unwrap();
+    buffers.fill(stream).unwrap();
+}
+
+#[tokio::test]
+async fn frame_on_its_way_gets_room_as_it_comes_and_no_more_than_it_needs() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut buffers = Buffers::default();
+    theirs.write_all(&u32::to_le_bytes(8 << 20)).await.unwrap();
+    read(&mut buffers, &ours).await;
+    assert!(buffers.next().unwrap().is_none());
+    theirs.write_all(&[0]).await.unwrap();
+    read(&mut buffers, &ours).await;
+    assert!(buffers.next().unwrap().is_none());
+    assert!(buffers.input.capacity() <= 2 * READ_BYTES, "nothing of 8 MiB came yet");
+    let frame = vec![0; (8 << 20) - 1];
+    let reads = async {
+        while buffers.input.len() < PREFIX_BYTES + (8 << 20) {
+            assert!(buffers.next().unwrap().is_none());
+            read(&mut buffers, &ours).await;
+        }
+    };
+    let (written, ()) = tokio::join!(theirs.write_all(&frame), reads);
+    written.unwrap();
+    assert!(buffers.input.capacity() <= PREFIX_BYTES + (8 << 20) + READ_BYTES);
+}
+
+#[tokio::test]
+async fn buffers_of_a_burst_are_let_go_during_the_call() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut buffers = Buffers::default();
+    let line = LogLine { level: LogLevel::Info, message: "m".repeat(1 << 20), fields: String::new() };
+    let mut frame = Vec::new();
+    frame::encode(&ToHost::Log(line), &mut frame).unwrap();
+    let reads = async {
+        while buffers.next().unwrap().is_none() {
+            read(&mut buffers, &ours).await;
+        }
+    };
+    let (written, ()) = tokio::join!(theirs.write_all(&frame), reads);
+    written.unwrap();
+    assert!(buffers.next().unwrap().is_none());
+    assert_eq!(buffers.input.capacity(), 0);
+
+    let value = OpValue::Bytes(vec![0; 4 << 20].into());
+    buffers.put(&ToWorker::Reply { op: 1, result: Ok(value) }).unwrap();
+    let mut heard = vec![0; buffers.unsent()];
+    let sends = async {
+        while buffers.unsent() > 0 {
+            ours.writable().await.unwrap();
+            buffers.flush(&ours).unwrap();
+            assert!(buffers.sent <= buffers.unsent().max(KEPT_BYTES), "what went out is let go");
+        }
+    };
+    let (read, ()) = tokio::join!(theirs.read_exact(&mut heard), sends);
+    read.unwrap();
+    assert!(buffers.out.capacity() <= KEPT_BYTES);
+}
+
+#[tokio::test]
+async fn end_of_a_worker_is_found_by_reading_and_a_socket_that_fails_at_once() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(theirs);
+    ours.writable().await.unwrap();
+    let mut buffers = Buffers { out: vec![1], ..Buffers::default() };
+    assert!(buffers.flush(&ours).is_ok() && buffers.nothing_to_send());
+    ours.readable().await.unwrap();
+    assert_eq!(buffers.fill(&ours).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+
+    let unconnected = Socket::from(socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap());
+    unconnected.set_nonblocking(true).unwrap();
+    let failing = UnixStream::from_std(unconnected).unwrap();
+    failing.writable().await.unwrap();
+    failing.readable().await.unwrap();
+    let mut buffers = Buffers { out: vec![1], ..Buffers::default() };
+    assert!(buffers.flush(&failing).is_err() && buffers.fill(&failing).is_err());
+}

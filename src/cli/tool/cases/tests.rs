@@ -1,0 +1,69 @@
+use super::*;
+
+fn reply(status: u16, body: Value) -> Reply {
+    Reply { status, headers: vec![("set-cookie".to_owned(), "a".to_owned())], body, took: Duration::from_millis(40) }
+}
+
+fn wrong(case: Value, status: u16, body: Value) -> Option<String> {
+    let mut case = case;
+    case["name"] = json!("claims");
+    Case::of(case).unwrap().wrong(&reply(status, body))
+}
+
+#[test]
+fn what_differs_is_told_with_its_place() {
+    let told = |wanted: Value, found: Value| wrong(json!({ "output": wanted }), 200, found);
+    assert_eq!(told(json!({ "text": "HI" }), json!({})).as_deref(), Some("/text expected \"HI\", got nothing"));
+    assert_eq!(told(json!({ "a": [1, { "b": 2 }] }), json!({ "a": [1, { "b": 3 }] })).as_deref(), Some("/a/1/b expected 2, got 3"));
+    assert_eq!(told(json!([1]), json!([1, 2])).as_deref(), Some("/1 expected nothing, got 2"));
+    assert_eq!(told(json!(1), json!("1")).as_deref(), Some("the result: expected 1, got \"1\""));
+    assert_eq!(told(json!({ "a": null }), json!({ "a": null })), None);
+}
+
+#[test]
+fn each_member_of_a_case_is_heeded() {
+    assert!(
+        wrong(json!({ "output": 1 }), 502, json!({ "error": { "code": "handler_failed", "message": "boom" } }))
+            .unwrap()
+            .contains("boom (handler_failed)")
+    );
+    assert_eq!(wrong(json!({ "output": 1, "status": [201, 404] }), 404, json!(1)), None);
+    assert!(
+        wrong(json!({ "outputMatches": { "properties": { "a": { "type": "string" } } } }), 200, json!({ "a": 1 }))
+            .unwrap()
+            .starts_with("/a ")
+    );
+    assert!(wrong(json!({ "outputMatches": { "type": 1 } }), 200, json!(1)).unwrap().contains("no schema"));
+    let error = json!({ "error": { "code": ["a", "b"], "fault": "caller", "says": "no" } });
+    assert_eq!(wrong(error.clone(), 422, json!({ "error": { "code": "b", "fault": "caller", "message": "no way" } })), None);
+    assert!(
+        wrong(error.clone(), 422, json!({ "error": { "code": "c", "fault": "caller", "message": "x" } }))
+            .unwrap()
+            .contains("expected code")
+    );
+    assert!(
+        wrong(error.clone(), 422, json!({ "error": { "code": "a", "fault": "caller", "message": "x" } }))
+            .unwrap()
+            .contains("a message with")
+    );
+    assert!(wrong(error, 200, json!({ "text": 1 })).unwrap().contains("got 200"));
+    assert!(wrong(json!({ "output": 1, "notHeaders": { "Set-Cookie": "a" } }), 200, json!(1)).unwrap().contains("carries"));
+    assert!(wrong(json!({ "output": 1, "within_ms": 10 }), 200, json!(1)).unwrap().contains("took 40 ms"));
+    assert_eq!(wrong(json!({ "output": 1, "within_ms": 20 }), 200, json!(1)), None);
+}
+
+#[test]
+fn cases_that_do_not_read_have_a_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let problem = |text: &str| {
+        std::fs::write(folder.path().join(FILE), text).unwrap();
+        read(folder.path()).unwrap_err().to_string()
+    };
+    assert!(problem("[\n // a comment\n { \"name\": \"a\", }\n]").starts_with("cases.jsonc:3:"));
+    assert!(
+        problem("[\n {\"name\": \"a\", \"output\": 1},\n\n {\"name\": \"a\", \"output\": 1}\n]")
+            .starts_with("cases.jsonc:4:2  there are two")
+    );
+    assert!(problem("[\n {\"name\": \"a\", \"ouput\": 1}]").starts_with("cases.jsonc:2:2  a case has no `ouput`"));
+    assert!(problem("{}").starts_with("cases.jsonc:1:1"));
+}
