@@ -27,6 +27,12 @@ impl Timestamp {
     pub fn plus_millis(self, millis: u64) -> Self {
         Self(self.0.saturating_add(millis))
     }
+
+    /// Returns the time `duration` later.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        self.plus_millis(millis(duration))
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -98,7 +104,7 @@ impl Clock {
         let (took, before) = (asked.elapsed(), self.now());
         let least = Timestamp(before.0.saturating_sub(millis(took + SLACK)));
         let mut said = said.write().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none() || !(least..=before.plus_millis(millis(SLACK))).contains(&there) {
+        if said.is_none() || !(least..=before.plus(SLACK)).contains(&there) {
             *said = Some(Said { at: there, read: asked + took / 2 });
         }
     }
@@ -116,7 +122,7 @@ impl Clock {
         match &self.0 {
             Source::Fixed(fixed) => Timestamp(fixed.load(Ordering::SeqCst)),
             Source::Others(said) => match *said.read().unwrap_or_else(PoisonError::into_inner) {
-                Some(Said { at, read }) => at.plus_millis(millis(read.elapsed())),
+                Some(Said { at, read }) => at.plus(read.elapsed()),
                 None => system(),
             },
             Source::System => system(),

@@ -82,7 +82,7 @@ impl Quotes {
     #[must_use]
     pub fn make(&self, terms: &Terms) -> Quote {
         let created_at = self.clock.now();
-        let expires_at = created_at.plus_millis(u64::try_from(self.lifetime.as_millis()).unwrap_or(u64::MAX));
+        let expires_at = created_at.plus(self.lifetime);
         let said = Said { endpoint: terms.endpoint_id.clone(), price: terms.price, metered: terms.metered, expires_at };
         Quote { id: said.written(&self.keys(created_at)[0]), price: terms.price, created_at, expires_at }
     }

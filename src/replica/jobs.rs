@@ -111,7 +111,7 @@ impl Replica {
     /// Releases a job, which is next due after `wait`. Does nothing if another replica has taken it meanwhile.
     pub(super) async fn end_turn(&self, turn: Turn, wait: Duration) -> Result<(), StoreError> {
         let Some(row) = turn.0 else { return Ok(()) };
-        let due = self.store.now().await?.plus_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let due = self.store.now().await?.plus(wait);
         let mut batch = Batch::new();
         batch.replace(&JOBS, &row, &Job { due_ms: due.0, holder: None, epoch: row.value.epoch });
         // A job that is done once at a start is not taken again by its holder, so a crash of the store must not undo

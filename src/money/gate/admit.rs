@@ -217,8 +217,7 @@ impl Gate {
             Ok(held) => held,
             Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
         };
-        let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
-        let tail = Tail::new(self.clock.now().plus_millis(kept).0, None);
+        let tail = Tail::new(self.clock.now().plus(KEY_KEPT).0, None);
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
     }
 

@@ -99,7 +99,7 @@ impl Gate {
             // Another host found it settled and ran it before this one learned of it.
             return Err(SettleError::Unknown { payment: id });
         }
-        let until = self.clock.now().plus_millis(millis(self.config.owed.kept));
+        let until = self.clock.now().plus(self.config.owed.kept);
         let runs_left = self.config.owed.runs.get() - 1;
         let StoredAnswer { receipt_id: receipt, settlement: notice, .. } = told;
         let told = Unanswered { payment: id, receipt, notice, runs_left, until };
@@ -198,7 +198,7 @@ impl Gate {
         if record.replica.is_none() || self.is_ours(record) {
             return Ok(record.replica.is_some() && self.claims.has(record));
         }
-        let is_recent = record.updated_ms.saturating_add(millis(LONGEST_RUN)) > self.clock.now().0;
+        let is_recent = Timestamp(record.updated_ms).plus(LONGEST_RUN) > self.clock.now();
         Ok(is_recent && self.replica.living().await?.has(record.replica.as_ref()))
     }
 
@@ -374,8 +374,4 @@ impl Gate {
             tracing::warn!(payment.id = %id, %error, "that a run is over could not be written; its payment can be used again later");
         }
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

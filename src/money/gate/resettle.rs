@@ -91,7 +91,7 @@ pub(super) fn signed(intent: &Intent, began: Timestamp) -> Option<SignedPayment>
 impl Gate {
     /// Returns whether the nonce of a reorganized settlement is to be looked up now.
     pub(super) fn is_due(&self, undone: &ReorganizedSettlement) -> bool {
-        let next = undone.recovery.next.unwrap_or_else(|| undone.at.plus_millis(millis(FIRST_LOOKUP)));
+        let next = undone.recovery.next.unwrap_or_else(|| undone.at.plus(FIRST_LOOKUP));
         undone.lost.is_none() && undone.settlement.signed.is_some() && next <= self.clock.now()
     }
 
@@ -153,7 +153,7 @@ impl Gate {
         let mut begun = undone.value.clone();
         let wait = FIRST_WAIT.saturating_mul(1 << begun.recovery.lookups.min(16)).min(MAX_WAIT);
         begun.recovery.lookups = begun.recovery.lookups.saturating_add(1);
-        begun.recovery.next = Some(self.clock.now().plus_millis(millis(wait)));
+        begun.recovery.next = Some(self.clock.now().plus(wait));
         begun.recovery.replica = Some(self.replica.id().clone());
         self.rewrite(undone, begun, Durability::Buffered).await
     }
@@ -323,7 +323,7 @@ impl Gate {
         if record.state == State::Owed
             && let Some(owed) = &mut record.owed
         {
-            owed.until_ms = self.clock.now().plus_millis(millis(self.config.owed.kept)).0;
+            owed.until_ms = self.clock.now().plus(self.config.owed.kept).0;
         }
         let Some(Other { settlement, network }) = other else { return record };
         record.transaction = Some(settlement.transaction.clone());
@@ -372,8 +372,4 @@ fn burner(row: &Undone, payment: &Payment) -> Burner {
 
 fn unknown(why: &str) -> SettleOutcome {
     SettleOutcome::Unknown(why.to_owned())
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

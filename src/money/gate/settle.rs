@@ -467,7 +467,7 @@ impl Gate {
 
     /// Marks a record as charged with the answer owed. If a call awaits it, its run begins here.
     pub(super) fn owe(&self, record: &mut Record, notice: Option<SettlementNotice>, is_awaited: bool) {
-        let until = self.clock.now().plus_millis(u64::try_from(self.config.owed.kept.as_millis()).unwrap_or(u64::MAX));
+        let until = self.clock.now().plus(self.config.owed.kept);
         record.state = State::Owed;
         record.replica = is_awaited.then(|| self.replica.id().clone());
         record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0, notice });

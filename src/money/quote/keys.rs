@@ -65,7 +65,7 @@ impl Remembered {
         past.before.retain(|(_, until)| *until > now);
         let current = in_force.first();
         if past.last.as_ref() != current {
-            let until = now.plus_millis(u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX));
+            let until = now.plus(lifetime);
             let last = std::mem::replace(&mut past.last, current.cloned());
             past.before.extend(last.map(|last| (last, until)));
         }

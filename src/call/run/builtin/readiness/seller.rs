@@ -218,7 +218,7 @@ fn requirement(terms: Terms, now: Timestamp) -> Option<(Requirement, Option<Due>
         amount: amount.to_string(),
         pay_to: pay_to?,
         max_timeout_seconds: seconds,
-        expires_at: until.map(|until| now.plus_millis(u64::try_from(until.as_millis()).unwrap_or(u64::MAX))),
+        expires_at: until.map(|until| now.plus(until)),
         eip712: name.zip(domain_version).map(|(name, version)| Domain { name, version }),
         network,
         asset,
