@@ -85,16 +85,18 @@ impl ReceiptFinisher {
             }),
         }
     }
-}
 
-impl ReceiptFinisher {
+    /// Returns the row of an event, and the event to announce.
+    fn news(&self, kind: Kind, slug: Option<&Slug>, data: Value, owner: Owner) -> (Batch, News) {
+        let event = self.events.event(kind, slug, data);
+        (Events::stored(&owner, &event), News { owner, events: vec![event] })
+    }
+
     /// Returns the row and the event of a reorganization with this data.
     fn reorganization(&self, settlement: &ReorganizedSettlement, mut data: Value) -> (Batch, News) {
         data["receiptId"] = json!(settlement.receipt_id());
         data["network"] = json!(settlement.network());
-        let event = self.events.event(Kind::PaymentReorganized, settlement.slug(), data);
-        let owner = settlement.owner().clone();
-        (Events::stored(&owner, &event), News { owner, events: vec![event] })
+        self.news(Kind::PaymentReorganized, settlement.slug(), data, settlement.owner().clone())
     }
 }
 
@@ -189,8 +191,7 @@ impl Finisher for ReceiptFinisher {
     fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, News) {
         let Closing { call, receipt, owner, .. } = Closing::decode(draft);
         let data = json!({ "callId": call, "paymentId": payment, "priceUsd": receipt.price_usd });
-        let event = self.events.event(Kind::PaymentUnresolved, Some(&receipt.slug), data);
-        (Events::stored(&owner, &event), News { owner, events: vec![event] })
+        self.news(Kind::PaymentUnresolved, Some(&receipt.slug), data, owner)
     }
 
     fn reorganized(&self, settlement: &ReorganizedSettlement) -> (Batch, News) {

@@ -50,11 +50,7 @@ impl Unreadable {
     ///
     /// Why it is not read. A reserved key is an error even where the parser accepts it.
     pub fn parse(json: &[u8]) -> Result<Value, Self> {
-        match serde_json::from_slice(json) {
-            Ok(_) if has_reserved_key(json) => Err(Self::ReservedKey),
-            Ok(value) => Ok(value),
-            Err(error) => Err(Self::why(json, &error)),
-        }
+        read(json).map_err(|error| error.map_or(Self::ReservedKey, |error| Self::why(json, &error)))
     }
 
     /// Returns why `json` could not be parsed as a [`serde_json::Value`], given the parser's `error`.
@@ -99,11 +95,13 @@ fn place(text: &[u8], at: usize) -> (usize, usize) {
 ///
 /// An explanation for the client. A reserved key is an error even where the parser accepts it.
 pub fn parse_json(text: &[u8]) -> Result<Value, String> {
-    match serde_json::from_slice(text) {
-        Ok(_) if has_reserved_key(text) => Err(Unreadable::ReservedKey.to_string()),
-        Ok(value) => Ok(value),
-        Err(error) => Err(not_json(text, &error)),
-    }
+    read(text).map_err(|error| error.map_or_else(|| Unreadable::ReservedKey.to_string(), |error| not_json(text, &error)))
+}
+
+/// Parses JSON. The error is `None` for a reserved key that the parser accepts.
+fn read(json: &[u8]) -> Result<Value, Option<serde_json::Error>> {
+    let value = serde_json::from_slice(json)?;
+    if has_reserved_key(json) { Err(None) } else { Ok(value) }
 }
 
 /// Returns whether an object in a JSON text has a reserved key, at any depth. Texts in which the key can be neither as it

@@ -122,15 +122,20 @@ impl Rewriting<'_> {
 /// 3.5) nor in `more`. Keeps escapes that are there.
 fn uri_part(part: &str, more: &[u8]) -> String {
     let bytes = part.as_bytes();
-    let mut encoded = String::with_capacity(part.len());
-    for (at, byte) in bytes.iter().enumerate() {
-        let is_escape = || bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
-        match byte {
-            b'%' if is_escape() => encoded.push('%'),
-            byte if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(byte) || more.contains(byte) => {
-                encoded.push(char::from(*byte));
-            }
-            byte => _ = write!(encoded, "%{byte:02X}"),
+    let is_escape = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+    percent_encoded(part, |at, byte| match byte {
+        b'%' => is_escape(at),
+        byte => byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) || more.contains(&byte),
+    })
+}
+
+/// Percent-encodes all bytes of a text that are not kept.
+fn percent_encoded(text: &str, is_kept: impl Fn(usize, u8) -> bool) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for (at, byte) in text.bytes().enumerate() {
+        match is_kept(at, byte) {
+            true => encoded.push(char::from(byte)),
+            false => _ = write!(encoded, "%{byte:02X}"),
         }
     }
     encoded
@@ -149,13 +154,7 @@ fn decoded(part: &str) -> String {
 }
 
 fn encoded(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1").bytes().fold(String::new(), |mut part, byte| {
-        match byte {
-            byte if byte.is_ascii_alphanumeric() || byte == b'~' => part.push(char::from(byte)),
-            byte => _ = write!(part, "%{byte:02X}"),
-        }
-        part
-    })
+    percent_encoded(&name.replace('~', "~0").replace('/', "~1"), |_, byte| byte.is_ascii_alphanumeric() || byte == b'~')
 }
 
 /// Translates a pattern for an engine. Returns `None` if ECMAScript does not compile it with the flag `u`; the engine
