@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use super::{Answer, Payment, documented::Asked, earlier, process};
+use super::{Answer, Payment, documented::Asked, earlier, eventually, process};
 
 /// Maximum time by which workers may outlive their host.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -146,17 +146,15 @@ impl HostBuilder {
 
     /// Does the same in a folder that already has `data`.
     pub async fn fails_in(self, folder: TempDir) -> String {
-        let host = self.on(Arc::new(folder));
-        let mut process = host.spawn();
-        for _ in 0..600 {
-            if let Some(ended) = process.try_wait().unwrap() {
-                assert!(!ended.success());
-                return host.log();
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        process.kill().unwrap();
-        panic!("the host has started: {}", host.log());
+        let mut host = self.on(Arc::new(folder));
+        host.process = Some(host.spawn());
+        let ended = eventually("the host ends", Duration::from_secs(60), || {
+            let ended = host.process.as_mut().and_then(|process| process.try_wait().unwrap());
+            async move { ended }
+        });
+        assert!(!ended.await.success());
+        host.process = None;
+        host.log()
     }
 }
 
